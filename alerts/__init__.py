@@ -1,0 +1,1 @@
+"""From a finding to a person: incidents, routing, the words of a page, the outbox and its channels."""

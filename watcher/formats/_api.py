@@ -1,0 +1,66 @@
+"""What a log format is to the rest of the program."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Protocol
+
+import watcher.formats
+from detectors.registry import PluginError
+from watcher.events import LogEvent
+
+
+class FormatReader(Protocol):
+    """State of one file. `feed` and `flush` never raise, whatever the line holds."""
+
+    def feed(self, line: str, number: int) -> list[LogEvent]: ...
+
+    def flush(self) -> list[LogEvent]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """`hints`: lower-case words of which at least one stands in every line that the format can use (a cheap
+    prefilter); empty = every line. `priority`: where two formats claim one line, the higher wins."""
+
+    name: str
+    build: Callable[[], FormatReader]
+    hints: tuple[str, ...] = ()
+    priority: int = 0
+
+
+class Stateless:
+    """A reader around a function that needs no memory of earlier lines."""
+
+    def __init__(self, parse: Callable[[str, int], Iterable[LogEvent]]) -> None:
+        self._parse = parse
+
+    def feed(self, line: str, number: int) -> list[LogEvent]:
+        return list(self._parse(line, number))
+
+    def flush(self) -> list[LogEvent]:
+        return []
+
+
+def load_formats() -> dict[str, Format]:
+    """All formats by name, highest priority first. Raises PluginError with the name of a broken one."""
+    found: dict[str, Format] = {}
+    places = [
+        (module.name, f"watcher.formats.{module.name}")
+        for module in pkgutil.iter_modules(watcher.formats.__path__)
+        if not module.name.startswith("_")
+    ]
+    places += [(point.name, point.value) for point in entry_points(group="runwatch.formats")]
+    for name, path in places:
+        try:
+            plugin = importlib.import_module(path).FORMAT
+        except Exception as error:
+            raise PluginError(f"log format {name} ({path}) cannot be loaded: {error!r}") from error
+        if not isinstance(plugin, Format) or plugin.name != name or name in found:
+            raise PluginError(f"log format {name} ({path}): FORMAT must be a Format of that name, once")
+        found[name] = plugin
+    return dict(sorted(found.items(), key=lambda item: (-item[1].priority, item[0])))
