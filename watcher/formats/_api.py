@@ -25,12 +25,22 @@ class FormatReader(Protocol):
 @dataclass(frozen=True, slots=True)
 class Format:
     """`hints`: lower-case words of which at least one stands in every line that the format can use (a cheap
-    prefilter); empty = every line. `priority`: where two formats claim one line, the higher wins."""
+    prefilter); empty = every line. `priority`: where two formats claim one line, the higher wins (step or progress
+    events of that line, or HELD). `bars`: its steps are progress bars, dropped where a record beside them has the
+    same step, and mere progress once the file has records that carry their own step."""
 
     name: str
     build: Callable[[], FormatReader]
     hints: tuple[str, ...] = ()
     priority: int = 0
+    bars: bool = False
+
+
+class Held(list[LogEvent]):
+    """No event yet, but the line belongs to a record still being gathered: lower formats leave it alone."""
+
+
+HELD = Held()
 
 
 class Stateless:

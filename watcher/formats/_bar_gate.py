@@ -1,0 +1,70 @@
+"""Decides which progress bars are records: a bar that repeats the step of a record beside it is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from watcher.events import LogEvent
+
+NEAR_PARTS = 6  # how far apart the two may stand
+HOLD_PARTS = 3  # how long a bar waits for the record that it may repeat
+
+
+class BarGate:
+    """Holds each bar for a moment. Once a file has records with a step of their own, other bars are mere progress."""
+
+    def __init__(self, bars: frozenset[str]) -> None:
+        self._bars = bars
+        self._held: LogEvent | None = None
+        self._age = 0
+        self._record_step: int | None = None
+        self._since_record = NEAR_PARTS + 1
+        self._records = 0
+
+    @property
+    def busy(self) -> bool:
+        """True while the next lines matter although they may hold nothing."""
+        return self._held is not None
+
+    def pass_on(self, events: list[LogEvent]) -> list[LogEvent]:
+        """The events of one part, without bars that repeat a record; may hold one back and release an older one."""
+        if not events and self._held is None:
+            self._since_record += 1
+            return events
+        self._since_record += 1
+        self._age += 1
+        out: list[LogEvent] = []
+        for event in events:
+            if event.event != "step":
+                out.append(event)
+            elif event.format in self._bars:
+                self._bar(event, out)
+            else:
+                self._record(event, out)
+        if self._held is not None and self._age > HOLD_PARTS:
+            out += self.flush()
+        return out
+
+    def flush(self) -> list[LogEvent]:
+        held, self._held = self._held, None
+        if held is None:
+            return []
+        if self._records >= 2 and held.step is not None:
+            return [replace(held, event="progress", counter=held.step, counter_total=held.total_steps, step=None)]
+        return [held]
+
+    def _bar(self, event: LogEvent, out: list[LogEvent]) -> None:
+        if event.step is not None and event.step == self._record_step and self._since_record <= NEAR_PARTS:
+            return
+        out += self.flush()
+        self._held, self._age = event, 0
+
+    def _record(self, event: LogEvent, out: list[LogEvent]) -> None:
+        if self._held is not None and self._held.step == event.step:
+            self._held = None
+        else:
+            out += self.flush()
+        if event.step is not None:
+            self._records += 1
+            self._record_step, self._since_record = event.step, 0
+        out.append(event)

@@ -1,0 +1,103 @@
+"""What stands in front of a log line: who wrote it and when. Prefixes stack (`0: [rank0]:[titan] 2025-...`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[()][0-9A-B])|[\x00\x08]")
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """`text` = the line without what was recognised in front. `rank` is global, `local_rank` counts within a host.
+
+    `label` is the task number of `srun --label`: the rank where one task drives one GPU.
+    """
+
+    text: str
+    rank: int | None = None
+    host: str | None = None
+    logged_at: float | None = None
+    local_rank: int | None = None
+    label: int | None = None
+
+
+_STAMP = (
+    r"(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>[.,]\d{1,9})?"
+    r"(?P<zone>Z| ?[+-]\d\d:?\d\d)?"
+)
+_LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)"
+# each takes at least one character away, so a line is done after as many turns as it has prefixes
+_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        rf"\s*{_STAMP}\s+(?:std(?:out|err) [FP] )?(?:\| ?)?",  # kubectl --timestamps, CRI, plain logging
+        rf"\s*\[{_STAMP}\]\s*(?:\[{_LEVEL}\]\s*)?",
+        r"\s*(?P<label>\d{1,5}):\s+(?=\S)",
+        r"\s*\[rank(?P<rank>\d{1,6})\]:\s?",
+        r"\s*\[(?P<role>default|trainer|worker|node)_?(?P<local>\d{1,4})\]:\s?",
+        r"\s*\((?P<actor>[\w.:/-]{1,60})?(?:,? ?pid=\d+)(?:, ip=(?P<ip>[\d.a-fA-F:]+))?(?:, rank=\d+)?\)\s",
+        r"\s*(?P<host>(?!(?:epoch|step|iter|gpu|cuda|rank|layer|loss|train|val|test|eval|batch|node_?rank|top|acc|v)\d+:)"
+        r"(?:[a-zA-Z][\w-]{0,62}(?:\.[\w-]{1,62}){0,6})):\s(?=.)",
+        rf"\s*-\s+[\w.]{{1,60}}\s+-\s+{_LEVEL}\s+-\s+",  # ` - root - INFO - ` after its time
+        rf"\s*(?:{_LEVEL})\s+(?:[|:>-]{{1,2}}\s+)?(?=\S)",
+        r"\s*\[(?:titan|launcher)\]\s?",
+        r"\s*[\w.-]{1,60}/\d{1,4} (?=\S)",  # torchx: the tail of the job name and a replica
+    )
+)
+_HOSTISH = re.compile(r"[\w-]*\d")
+_QUICK = re.compile(r"\s*(?:[\d\[(]|[A-Za-z][\w.-]{0,80}[:/]\d{0,4}\s|-\s|(?:DEBUG|INFO|WARN|ERROR|CRIT|FATAL))")
+MAX_PREFIXES = 8
+
+
+def strip_control(text: str) -> str:
+    """Without colours, cursor movements and backspaces."""
+    return ANSI.sub("", text) if "\x1b" in text or "\x08" in text or "\x00" in text else text
+
+
+def split_prefix(text: str) -> Prefix:
+    """Takes the known prefixes off. The outermost time and host win; unknown text is left as it is."""
+    if not _QUICK.match(text):
+        return Prefix(text)
+    rank = host = logged_at = local = label = None
+    rest = text
+    for _ in range(MAX_PREFIXES):
+        for form in _FORMS:
+            match = form.match(rest)
+            if match is None or match.end() == 0:
+                continue
+            found = match.groupdict()
+            if found.get("host") is not None and not _HOSTISH.match(found["host"]):
+                continue
+            if found.get("date") and logged_at is None:
+                logged_at = _instant(found["date"], found["time"], found["fraction"], found["zone"])
+            if found.get("rank"):
+                rank = int(found["rank"]) if rank is None else rank
+            if found.get("local"):
+                local = int(found["local"])
+            if found.get("label"):
+                label = int(found["label"]) if label is None else label
+            host = host or found.get("host") or found.get("ip")
+            rest = rest[match.end() :]
+            break
+        else:
+            break
+    return Prefix(rest, rank if rank is not None else label, host, logged_at, local, label)
+
+
+def _instant(date: str, time: str, fraction: str | None, zone: str | None) -> float | None:
+    """Unix seconds; a time without a zone is taken as UTC."""
+    try:
+        year, month, day = (int(part) for part in re.split("[-/]", date))
+        hour, minute, second = (int(part) for part in time.split(":"))
+        tz: timezone = UTC
+        if zone and zone.strip() != "Z":
+            sign = -1 if zone.strip()[0] == "-" else 1
+            digits = zone.strip()[1:].replace(":", "")
+            tz = timezone(sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:])))
+        whole = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=tz).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return whole + (float("0." + fraction[1:]) if fraction else 0.0)

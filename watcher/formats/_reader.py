@@ -1,0 +1,172 @@
+"""Lines of one log to events: takes prefixes off, asks the formats that may know the line, and finds errors."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import re2
+
+from watcher.events import LogEvent
+from watcher.formats._api import Format, FormatReader, Held, load_formats
+from watcher.formats._bar_gate import BarGate
+from watcher.formats._errors import ERROR_HINTS, ErrorCollector
+from watcher.formats._prefix import Prefix, split_prefix, strip_control
+
+MAX_LINE = 65_536  # characters of one part that errors are searched in
+MAX_FORMAT_LINE = 16_384  # characters that a format is given
+
+
+@functools.cache
+def _formats() -> tuple[Format, ...]:
+    return tuple(load_formats().values())
+
+
+@functools.cache
+def _any_hint(names: tuple[str, ...]) -> Any:
+    """One compiled search for every hint of these formats and of errors; None where one wants every line."""
+    chosen = [f for f in _formats() if f.name in names]
+    if any(not f.hints for f in chosen):
+        return None
+    words = sorted({hint for f in chosen for hint in f.hints} | set(ERROR_HINTS))
+    options = re2.Options()
+    options.case_sensitive = False
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes as they are: no line is ever bad UTF-8
+    options.log_errors = False
+    pattern = "|".join(
+        re2.escape(word.encode().decode("latin-1")).encode("latin-1").decode("latin-1") for word in words
+    )
+    return re2.compile(pattern.encode("latin-1"), options)
+
+
+class LogReader:
+    """State of one log. Never raises, whatever the lines hold; the cost of a line is bounded.
+
+    only: name of the one format to use beside errors. user: the user's own patterns, asked first.
+    """
+
+    def __init__(self, only: str | None = None, user: FormatReader | None = None) -> None:
+        chosen = [f for f in _formats() if only is None or f.name == only]
+        self._readers = [(f, f.build()) for f in chosen]
+        self._names = tuple(f.name for f in chosen)
+        self._user = user
+        self._errors = ErrorCollector()
+        self._gate = BarGate(frozenset(f.name for f in chosen if f.bars))
+        self._found: Counter[str] = Counter()
+        self._number = 0
+
+    @property
+    def format(self) -> str | None:
+        """The format of most records so far."""
+        return self._found.most_common(1)[0][0] if self._found else None
+
+    def feed(self, line: str, number: int) -> list[LogEvent]:
+        """A line (or what is left of one whose `\\r` parts were given before) without its `\\n`."""
+        if "\r" not in line:
+            return self.feed_part(line, number)
+        events: list[LogEvent] = []
+        for part in line.split("\r"):
+            if part and not part.isspace():
+                events += self.feed_part(part, number)
+        return events
+
+    def feed_part(self, text: str, number: int) -> list[LogEvent]:
+        """One complete part of a line that is redrawn with `\\r`."""
+        self._number = number
+        prefix = split_prefix(strip_control(text[:MAX_LINE]))
+        events = self._records(prefix, number)
+        events += self._errors.feed(prefix, number)
+        return self._gate.pass_on([_with_prefix(event, prefix, number) for event in events])
+
+    def feed_block(self, block: bytes, number: int) -> list[LogEvent]:
+        """Whole lines at once, the first of them `number`: lines that hold nothing cost next to nothing."""
+        search = _any_hint(self._names) if self._user is None else None
+        events: list[LogEvent] = []
+        position, end = 0, len(block)
+        while position < end:
+            if search is not None and not self._wants_all():
+                match = search.search(block, position)
+                if match is None:
+                    break
+                start = block.rfind(b"\n", position, match.start()) + 1 or position
+                number += block.count(b"\n", position, start)
+                position = start
+            stop = block.find(b"\n", position)
+            stop = end if stop < 0 else stop
+            events += self.feed(block[position:stop].decode("utf-8", "replace"), number)
+            position, number = stop + 1, number + 1
+        return events
+
+    def flush(self) -> list[LogEvent]:
+        """What is still being gathered, at the end of the log."""
+        events: list[LogEvent] = []
+        for form, reader in self._readers:
+            events += self._named(form.name, _safely_flush(reader))
+        if self._user is not None:
+            events += self._named("user", _safely_flush(self._user))
+        events += self._errors.flush()
+        return self._gate.pass_on([e if e.line else replace(e, line=self._number) for e in events]) + self._gate.flush()
+
+    def _wants_all(self) -> bool:
+        return self._errors.busy or self._gate.busy
+
+    def _records(self, prefix: Prefix, number: int) -> list[LogEvent]:
+        text = prefix.text if len(prefix.text) <= MAX_FORMAT_LINE else prefix.text[:MAX_FORMAT_LINE]
+        events: list[LogEvent] = []
+        if self._user is not None:
+            events = self._named("user", _safely_feed(self._user, text, number))
+            if _claims(events, number):
+                return events
+        lower = text.lower()
+        for form, reader in self._readers:
+            if form.hints and not any(hint in lower for hint in form.hints):
+                continue
+            found = _safely_feed(reader, text, number)
+            if found:
+                events += self._named(form.name, found)
+            if _claims(found, number):
+                break
+        return events
+
+    def _named(self, name: str, events: Iterable[LogEvent]) -> list[LogEvent]:
+        out = []
+        for event in events:
+            self._found[name] += event.event == "step"
+            out.append(event if event.format else replace(event, format=name))
+        return out
+
+
+def _claims(events: list[LogEvent], number: int) -> bool:
+    if isinstance(events, Held):
+        return True
+    return any(event.event in ("step", "progress") and event.line in (0, number) for event in events)
+
+
+def _safely_feed(reader: FormatReader, text: str, number: int) -> list[LogEvent]:
+    try:
+        return reader.feed(text, number)
+    except Exception:  # noqa: BLE001 - one format's fault on a strange line may not cost the other formats' events
+        return []
+
+
+def _safely_flush(reader: FormatReader) -> list[LogEvent]:
+    try:
+        return reader.flush()
+    except Exception:  # noqa: BLE001 - as in _safely_feed
+        return []
+
+
+def _with_prefix(event: LogEvent, prefix: Prefix, number: int) -> LogEvent:
+    """The event with the rank, host and time of its own line, where it does not say them itself."""
+    if event.line not in (0, number):
+        return event
+    rank = event.rank if event.rank is not None else prefix.rank
+    host = event.host or prefix.host
+    logged_at = event.logged_at if event.logged_at is not None else prefix.logged_at
+    if event.line and rank is event.rank and host is event.host and logged_at is event.logged_at:
+        return event
+    return replace(event, line=number, rank=rank, host=host, logged_at=logged_at)
