@@ -1,0 +1,32 @@
+"""Turns whatever a detector put into its evidence into bounded, plain JSON values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+MAX_ITEMS = 2_000
+MAX_TEXT = 4_000
+MAX_DEPTH = 6
+
+
+def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """JSON-ready copy: numpy values become numbers, NaN and infinities text, long texts and lists are cut."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, str):
+        return value[:MAX_TEXT]
+    if depth == 0:
+        return str(value)[:MAX_TEXT]
+    if isinstance(value, Mapping):
+        items = list(value.items())[:MAX_ITEMS]
+        return {str(key): plain(item, depth - 1) for key, item in items}
+    if hasattr(value, "tolist"):  # numpy scalars and arrays
+        return plain(value.tolist(), depth - 1)
+    if isinstance(value, list | tuple | set | frozenset):
+        ordered = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
+        return [plain(item, depth - 1) for item in ordered[:MAX_ITEMS]]
+    return str(value)[:MAX_TEXT]
