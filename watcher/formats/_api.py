@@ -1,4 +1,12 @@
-"""What a log format is to the rest of the program."""
+"""What a log format is to the rest of the program: a module of this folder with `FORMAT = Format(name, build, ...)`.
+
+A reader gets every line that holds one of its hints, without colours and known prefixes (times, ranks, hosts; their
+facts are put on its events). It answers events of that line, or of earlier ones (`line` = where the record began).
+`step` counts over the whole run: where a counter restarts every epoch and the line tells the epoch's length, the step
+is epochs done * length + position; `total_steps` is the run's total, never an epoch's. Evaluation and data bars are
+`progress` (counter, counter_total), never steps. Phases: startup start = a new launch begins, training start / end,
+evaluation start / end, checkpoint start / end, finished start = the run's own end marker.
+"""
 
 from __future__ import annotations
 

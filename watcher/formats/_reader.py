@@ -37,10 +37,7 @@ def _any_hint(names: tuple[str, ...]) -> Any:
     options.case_sensitive = False
     options.encoding = re2.Options.Encoding.LATIN1  # bytes as they are: no line is ever bad UTF-8
     options.log_errors = False
-    pattern = "|".join(
-        re2.escape(word.encode().decode("latin-1")).encode("latin-1").decode("latin-1") for word in words
-    )
-    return re2.compile(pattern.encode("latin-1"), options)
+    return re2.compile(b"|".join(re.escape(word.encode()) for word in words), options)
 
 
 class LogReader:
