@@ -112,13 +112,14 @@ class Attempt:
     """One launch of the run."""
 
     number: int = 1
-    started_at: float
+    started_at: float | None = None  # None: no launch of this run has been seen yet
     nodes: tuple[str, ...] = ()
     world_size: int | None = None
     batch_size: int | None = None
     announced_restart_at: float | None = None  # the launcher said it starts again
     stopped: str | None = None  # cancelled | time_limit: ended on purpose
     end_marker_at: float | None = None  # end-of-run marker or final step
+    ended_early: bool = False  # the end marker came before the target: an exit on purpose, not a completion
     errors: tuple[RunError, ...] = ()
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.floating[Any]]
 Instants = npt.NDArray[np.float64]
 GpuState = Literal["ok", "lost", "unreadable"]
 
@@ -121,6 +121,7 @@ class NodeView:
     expected_gpus: int | None = None  # from config, or the largest inventory seen
     missing_uuids: tuple[str, ...] = ()  # in the inventory, not in the latest fresh readings
     inventory: Mapping[str, int] = field(default_factory=dict)  # uuid -> last index
+    ecc_baseline: Mapping[str, int] = field(default_factory=dict)  # uuid -> volatile uncorrected when first seen
     health: Mapping[str, SourceHealth] = field(default_factory=dict)
     host: HostReading | None = None
     xids: tuple[XidEvent, ...] = ()
@@ -141,7 +142,7 @@ class GpuRef:
 class History:
     """The last half hour of a run, one row per evaluation, one column per GPU in the order of `gpus`.
 
-    at [T] unix seconds, ascending; columns [T, G] float32, NaN = not known.
+    at [T] unix seconds, ascending; columns [T, G], NaN = not known.
     progressing [T] bool: the run was known to make progress at that row.
     """
 

@@ -1,0 +1,328 @@
+"""Answers of agents and events of logs -> the frame of one run. Pure: state in, state out, `now` is an argument."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from detectors._shape import spins_now
+from detectors.frame import Attempt, Frame, Learnt, LogSource, PastAttempt, PowerBand, RunError, Scheduler, Strike
+from detectors.telemetry import GpuReading
+from watcher.daemon.answer import Answer
+from watcher.daemon.gaps import Gaps
+from watcher.daemon.history import HistoryRing
+from watcher.daemon.learning import SpinWhileStepping, power_band
+from watcher.daemon.ledger import Ledger
+from watcher.daemon.nodes import NodeFold
+from watcher.daemon.progress import RunProgress, root_cause
+from watcher.events import LogEvent
+from watcher.snapshot import LogLine, LogStatus
+
+RELEARN_SECONDS = 60.0
+TAIL_LINES = 20
+SEEN_FILES = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What the config says of one run."""
+
+    name: str
+    nodes: tuple[str, ...] = ()
+    interval_seconds: float = 10.0
+    expected_gpus: int | None = None  # per node
+    gpu_hour_price: float | None = None
+    currency: str = "USD"
+    expected_start_at: float | None = None
+    logs_are_per_node: bool = False  # each node's log tells of that node only
+
+
+class RunFold:
+    """All that is known of one run. `ledger` is shared by all runs of a daemon."""
+
+    def __init__(self, settings: RunSettings, ledger: Ledger | None = None) -> None:
+        self.settings = settings
+        self.ledger = ledger if ledger is not None else Ledger()
+        self.nodes: dict[str, NodeFold] = {name: NodeFold(name, settings.expected_gpus) for name in settings.nodes}
+        self.scheduler: Scheduler | None = None
+        self._progress = RunProgress(on_working=self._working)
+        self._history = HistoryRing()
+        self._band: PowerBand | None = None
+        self._band_at = 0.0
+        self._band_of: tuple[Any, ...] = ()
+        self._band_since = 0.0
+        self._spin = SpinWhileStepping()
+        self._read_to: dict[str, int] = {}  # file -> byte offset up to which its events are known
+        self._sources: dict[tuple[str | None, str], LogSource] = {}
+        self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+
+    # -- what comes in -------------------------------------------------------------------------------------------
+
+    def observe(self, answer: Answer) -> None:
+        """An agent's answer or its failure."""
+        node = self.nodes.setdefault(answer.node, NodeFold(answer.node, self.settings.expected_gpus))
+        snapshot = answer.snapshot
+        if snapshot is None:
+            node.failed(answer.error or "no answer")
+            return
+        for gpu in node.answered(answer.received_at, snapshot):
+            self._strike_gpu(answer.received_at, answer.node, "ecc_uncorrectable", gpu)
+        lines = [event for event in snapshot.events if isinstance(event, LogLine)]
+        self._take_lines(answer.received_at, lines, answer.node)
+        self._statuses(answer.received_at, snapshot.logs, answer.node)
+
+    def observe_log(self, now: float, lines: Sequence[LogLine], logs: Sequence[LogStatus] = ()) -> None:
+        """Events of a log that the daemon reads itself."""
+        self._take_lines(now, lines, None)
+        self._statuses(now, logs, None)
+
+    def observe_event(self, at: float, event: LogEvent, node: str | None = None) -> None:
+        """One event from anywhere; `node`: whose own log said it."""
+        attempt = self._progress.attempt.number
+        self._progress.event(at, event, node)
+        if event.event == "error":
+            self._tie_error(node)
+        if self._progress.attempt.number != attempt:
+            self._strike_crash()
+
+    def _take_lines(self, now: float, lines: Sequence[LogLine], node: str | None) -> None:
+        known = dict(self._read_to)
+        for line in sorted(lines, key=lambda item: -item.age_seconds):
+            if line.offset <= known.get(line.file, -1):
+                continue  # another agent or an earlier answer told it
+            self._read_to[line.file] = max(line.offset, self._read_to.get(line.file, -1))
+            self.observe_event(now - line.age_seconds, line.event, node)
+        while len(self._read_to) > SEEN_FILES:
+            self._read_to.pop(next(iter(self._read_to)))
+
+    def _statuses(self, now: float, logs: Iterable[LogStatus], node: str | None) -> None:
+        for status in logs:
+            last_at = None if status.last_line_age_seconds is None else now - status.last_line_age_seconds
+            key = (node, status.path)
+            self._sources[key] = LogSource(
+                path=status.path,
+                node=node,
+                format=status.format,
+                steps=status.steps,
+                lines=status.lines,
+                last_line_at=last_at,
+                error=status.error,
+            )
+            if last_at is not None and status.lines:
+                newest = self._progress.last_line_at is None or last_at > self._progress.last_line_at
+                if newest and status.tail:
+                    self._tail = deque(status.tail, maxlen=TAIL_LINES)
+                self._progress.line(last_at)
+
+    # -- strikes -------------------------------------------------------------------------------------------------
+
+    def _strike_gpu(self, at: float, node: str, kind: str, gpu: GpuReading, detail: str = "") -> None:
+        self.ledger.add(
+            Strike(
+                at=at,
+                node=node,
+                kind=kind,
+                gpu_uuid=gpu.uuid,
+                gpu_index=gpu.index,
+                serial=gpu.serial,
+                pci_bus_id=gpu.pci_bus_id,
+                run=self.settings.name,
+                detail=detail,
+            )
+        )
+
+    def _tie_error(self, node: str | None) -> None:
+        """The newest error, tied to a node of the run by its host name or by whose log it stands in."""
+        errors = self._progress.attempt.errors
+        if not errors:
+            return
+        error = errors[-1]
+        place = self._node_of(error.host) or (node if self.settings.logs_are_per_node else None)
+        if place != error.node:
+            error = replace(error, node=place)
+            self._progress.attempt = replace(self._progress.attempt, errors=(*errors[:-1], error))
+        if error.kind == "ecc" and place is not None:
+            self.ledger.add(
+                Strike(at=error.at, node=place, kind="ecc_text", run=self.settings.name, detail=error.message[:200])
+            )
+
+    def _node_of(self, host: str | None) -> str | None:
+        if host is None:
+            return None
+        short = host.split(".")[0].lower()
+        return next((name for name in self.nodes if name.split(".")[0].lower() == short), None)
+
+    def _strike_crash(self) -> None:
+        """The attempt before has ended: where its cause began on a node with a hardware strike, that counts."""
+        if self._progress.past:
+            self._crash_strike(self._progress.past[-1].cause)
+
+    def _crash_strike(self, cause: RunError | None) -> None:
+        if cause is not None and cause.node is not None and cause.kind != "ecc":
+            self.ledger.add(
+                Strike(
+                    at=cause.at,
+                    node=cause.node,
+                    kind="crash_start",
+                    run=self.settings.name,
+                    detail=f"{cause.kind}: {cause.message[:160]}",
+                )
+            )
+
+    # -- what is seen --------------------------------------------------------------------------------------------
+
+    def frame(self, now: float) -> Frame:
+        """The run at `now`. Call once per evaluation: it appends a row of history."""
+        interval = self.settings.interval_seconds
+        views = tuple(node.view(now, interval) for node in self.nodes.values())
+        self._history.append(now, ((view.name, view.gpus) for view in views))
+        history = self._history.view()
+        progress = self._progress.progress()
+        self._relearn(now)
+        self._crash_strike(root_cause(self._progress.attempt.errors))
+        frame = Frame(
+            now=now,
+            run=self.settings.name,
+            interval_seconds=interval,
+            attempt=self._attempt(),
+            past_attempts=tuple(self._progress.past),
+            phase=self._progress.phase,
+            progress=progress,
+            learnt=self._learnt(),
+            nodes=views,
+            history=history,
+            log_sources=tuple(self._sources.values()),
+            log_tail=tuple(self._tail),
+            strikes=self.ledger.of(self.nodes),
+            scheduler=self.scheduler,
+            last_checkpoint_at=self._progress.last_checkpoint_at,
+            last_checkpoint_step=self._progress.last_checkpoint_step,
+            gpu_hour_price=self.settings.gpu_hour_price,
+            currency=self.settings.currency,
+            expected_start_at=self.settings.expected_start_at,
+        )
+        self._spin.note(now, spins_now(frame), progress.last_step_at)
+        return frame
+
+    def _attempt(self) -> Attempt:
+        nodes = self.scheduler.nodes if self.scheduler is not None and self.scheduler.nodes else tuple(self.nodes)
+        return replace(self._progress.attempt, nodes=nodes)
+
+    def _learnt(self) -> Learnt:
+        gaps = {name: stats for name, g in self._progress.gaps.items() if (stats := g.stats()) is not None}
+        lengths = {name: stats for name, g in self._progress.durations.items() if (stats := g.stats()) is not None}
+        return Learnt(
+            gaps=gaps,
+            durations=lengths,
+            power=self._band,
+            spin_while_stepping_seconds=self._spin.longest_seconds,
+            save_interval=self._progress.save_interval.stats(),
+            origin=f"attempt {self._progress.attempt.number}",
+        )
+
+    def _working(self, since_at: float, until_at: float) -> None:
+        self._history.mark_progressing(since_at, until_at)
+
+    def _relearn(self, now: float) -> None:
+        """The band belongs to a world and batch size; after a change it starts anew."""
+        attempt = self._progress.attempt
+        world = (attempt.world_size, attempt.batch_size, len(self._history.view().gpus))
+        if world != self._band_of:
+            self._band_of, self._band_since, self._band_at = world, now, 0.0
+            self._band = None
+        if now - self._band_at < (RELEARN_SECONDS if self._band is not None else 2 * self.settings.interval_seconds):
+            return
+        band = power_band(self._history.view(), self._band_since)
+        if band is not None:
+            self._band = band
+        self._band_at = now
+
+    # -- over restarts -------------------------------------------------------------------------------------------
+
+    def dump(self) -> bytes:
+        """What must outlive the daemon: attempt, step, gaps, inventory. The band is learnt again in minutes."""
+        p = self._progress
+        return json.dumps(
+            {
+                "version": 1,
+                "attempt": asdict(p.attempt),
+                "past": [asdict(item) for item in p.past],
+                "phase": asdict(p.phase),
+                "gaps": {name: gaps.values() for name, gaps in p.gaps.items()},
+                "durations": {name: gaps.values() for name, gaps in p.durations.items()},
+                "save_interval": p.save_interval.values(),
+                "numbers": {name: getattr(p, name) for name in _NUMBERS},
+                "band": asdict(self._band) if self._band is not None else None,
+                "band_of": list(self._band_of),
+                "spin": self._spin.longest_seconds,
+                "read_to": self._read_to,
+                "nodes": {
+                    node.name: {
+                        "inventory": node.inventory,
+                        "last_seen": node.last_seen,
+                        "ecc_baseline": node.ecc_baseline,
+                        "ecc_last": node.ecc_last,
+                        "failures": node.failures,
+                        "answered_at": node.answered_at,
+                    }
+                    for node in self.nodes.values()
+                },
+            },
+            separators=(",", ":"),
+        ).encode()
+
+    def load(self, data: bytes) -> None:
+        """Take over what `dump` wrote. Raises ValueError where it cannot be read; the fold then is as it was."""
+        try:
+            state = json.loads(data)
+            p = self._progress
+            attempt = _attempt_of(state["attempt"])
+            past = [_past_of(item) for item in state["past"]]
+            phase = type(p.phase)(**state["phase"])
+            band = state["band"]
+            band = _band_of(band) if band else None
+            gaps = {name: Gaps.of(values) for name, values in state["gaps"].items()}
+            durations = {name: Gaps.of(values) for name, values in state["durations"].items()}
+            numbers = {name: state["numbers"][name] for name in _NUMBERS}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"the saved state of run {self.settings.name} cannot be read: {error!r}") from error
+        p.attempt, p.phase, p.gaps, p.durations = attempt, phase, gaps, durations
+        p.past.extend(past)
+        p.save_interval = Gaps.of(state["save_interval"])
+        for name, value in numbers.items():
+            setattr(p, name, value)
+        self._band = band
+        self._spin.longest_seconds = state["spin"]
+        self._read_to.update(state["read_to"])
+        for name, saved in state["nodes"].items():
+            node = self.nodes.get(name)
+            if node is not None:
+                node.inventory.update(saved["inventory"])
+                node.last_seen.update(saved["last_seen"])
+                node.ecc_baseline.update(saved["ecc_baseline"])
+                node.ecc_last.update(saved["ecc_last"])
+                node.failures, node.answered_at = saved["failures"], saved["answered_at"]
+
+
+_NUMBERS = (
+    "source", "last_line_at", "last_step", "last_step_at", "first_step", "first_step_at", "last_progress_at",
+    "steps_seen", "total_steps", "last_checkpoint_at", "last_checkpoint_step", "between", "implied_end", "best_step",
+)  # fmt: skip
+
+
+def _band_of(raw: dict[str, Any]) -> PowerBand:
+    raw = {**raw, "median_watts": tuple(raw["median_watts"]), "spread_watts": tuple(raw["spread_watts"])}
+    return PowerBand(**raw)
+
+
+def _attempt_of(raw: dict[str, Any]) -> Attempt:
+    errors = tuple(RunError(**error) for error in raw["errors"])
+    return Attempt(**{**raw, "errors": errors, "nodes": tuple(raw["nodes"])})
+
+
+def _past_of(raw: dict[str, Any]) -> PastAttempt:
+    cause = RunError(**raw["cause"]) if raw["cause"] else None
+    return PastAttempt(**{**raw, "cause": cause, "nodes": tuple(raw["nodes"])})

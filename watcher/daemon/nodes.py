@@ -1,0 +1,106 @@
+"""Answers of one node's agent -> what is known of the node. Pure; a silent agent changes nothing but its silence."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from detectors.telemetry import GpuReading, NodeView, XidEvent
+from watcher.snapshot import Snapshot, XidLine
+
+XIDS = 200
+FRESH_POLLS = 2.5  # readings older than this many polls are not live
+FORGET_SECONDS = 86_400.0  # a GPU that was replaced is missed for a day, then no longer expected
+
+
+@dataclass(slots=True)
+class NodeFold:
+    """One node of a run. `expected`: from the config; else the inventory says how many there were."""
+
+    name: str
+    expected: int | None = None
+    snapshot: Snapshot | None = None
+    read_at: float | None = None  # when the GPUs were read, on our clock
+    answered_at: float | None = None
+    failures: int = 0
+    error: str | None = None
+    inventory: dict[str, int] = field(default_factory=dict)
+    last_seen: dict[str, float] = field(default_factory=dict)
+    ecc_baseline: dict[str, int] = field(default_factory=dict)
+    ecc_last: dict[str, int] = field(default_factory=dict)
+    xids: deque[XidEvent] = field(default_factory=lambda: deque(maxlen=XIDS))
+
+    def failed(self, error: str) -> None:
+        self.failures += 1
+        self.error = error
+
+    def answered(self, at: float, snapshot: Snapshot) -> list[GpuReading]:
+        """Take a snapshot; answers the GPUs whose volatile uncorrectable ECC count went up since the last one."""
+        self.failures, self.error, self.answered_at = 0, None, at
+        self.snapshot = snapshot
+        self.read_at = None if snapshot.gpus_age_seconds is None else at - snapshot.gpus_age_seconds
+        for event in snapshot.events:
+            if isinstance(event, XidLine):
+                self.xids.append(
+                    XidEvent(
+                        at=at - event.age_seconds,
+                        code=event.code,
+                        gpu_uuid=event.gpu_uuid,
+                        pci_bus_id=event.pci_bus_id,
+                        message=event.message,
+                    )
+                )
+        struck = []
+        for gpu in snapshot.gpus:
+            if gpu.state != "lost":
+                self.inventory[gpu.uuid] = gpu.index
+                self.last_seen[gpu.uuid] = at
+            if self._ecc(gpu):
+                struck.append(gpu)
+        for uuid in [u for u, seen in self.last_seen.items() if at - seen > FORGET_SECONDS]:
+            del self.inventory[uuid], self.last_seen[uuid]
+        return struck
+
+    def _ecc(self, gpu: GpuReading) -> bool:
+        """Volatile counters fall with a reset or a reboot: then they start anew."""
+        count = gpu.ecc_volatile_uncorrected_count
+        if count is None:
+            return False
+        before = self.ecc_last.get(gpu.uuid)
+        self.ecc_last[gpu.uuid] = count
+        if before is None:
+            self.ecc_baseline.setdefault(gpu.uuid, count)
+            return False
+        if count < before:
+            self.ecc_baseline[gpu.uuid] = count
+        return count > before
+
+    def is_fresh(self, now: float, interval: float) -> bool:
+        return self.read_at is not None and now - self.read_at <= FRESH_POLLS * interval
+
+    def view(self, now: float, interval: float) -> NodeView:
+        fresh = self.is_fresh(now, interval)
+        snapshot = self.snapshot
+        gpus = snapshot.gpus if snapshot is not None and fresh else ()
+        present = {gpu.uuid for gpu in gpus}
+        expected = self.expected
+        if expected is None and snapshot is not None:
+            expected = snapshot.expected_gpus
+        return NodeView(
+            name=self.name,
+            reachable=None if self.answered_at is None and not self.failures else self.failures == 0,
+            failures_running=self.failures,
+            error=self.error,
+            answered_at=self.answered_at,
+            skew_seconds=None if snapshot is None or self.answered_at is None else snapshot.sent_at - self.answered_at,
+            agent_version=snapshot.agent_version if snapshot is not None else None,
+            gpus=gpus,
+            gpus_fresh=fresh,
+            expected_gpus=expected if expected is not None else len(self.inventory) or None,
+            missing_uuids=tuple(u for u in self.inventory if u not in present) if fresh else (),
+            inventory=dict(self.inventory),
+            ecc_baseline=dict(self.ecc_baseline),
+            health=snapshot.health if snapshot is not None else {},
+            host=snapshot.host if snapshot is not None and self.failures == 0 else None,
+            xids=tuple(self.xids),
+        )

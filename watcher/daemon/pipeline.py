@@ -1,0 +1,46 @@
+"""The deciding part of the daemon, without a clock, socket or file: daemon, replay, demo and tests share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from alerts.incidents import Hysteresis, Incident, Judged, StepResult, step
+from detectors.frame import Frame
+from watcher.daemon.evaluate import Active, Evaluator
+from watcher.daemon.fold import RunFold
+
+
+@dataclass(slots=True)
+class WatchedRun:
+    """A run, and the detectors as its config wants them."""
+
+    fold: RunFold
+    detectors: Sequence[Active]
+
+
+class Pipeline:
+    """fold -> frame -> verdicts -> incidents. `incidents` is what is known to be open, by key."""
+
+    def __init__(
+        self,
+        runs: Sequence[WatchedRun],
+        hysteresis: Hysteresis | None = None,
+        incidents: Mapping[str, Incident] | None = None,
+    ) -> None:
+        self.runs = {run.fold.settings.name: run for run in runs}
+        self.hysteresis = hysteresis or Hysteresis()
+        self.incidents: Mapping[str, Incident] = dict(incidents or {})
+        self.frames: dict[str, Frame] = {}
+        self.evaluator = Evaluator()
+
+    def tick(self, now: float, extra: Sequence[Judged] = ()) -> StepResult:
+        """One evaluation of every run. `extra`: what the daemon has to say of itself (delivery, lateness)."""
+        judged = list(extra)
+        for name, run in self.runs.items():
+            frame = run.fold.frame(now)
+            self.frames[name] = frame
+            judged += self.evaluator.judge(frame, run.detectors)
+        result = step(self.incidents, judged, now, self.hysteresis)
+        self.incidents = result.incidents
+        return result
