@@ -30,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     for command in commands():
         child = sub.add_parser(command.name, help=command.help, description=command.help)
         command.add_arguments(child)
-        child.set_defaults(run=command.run)
+        child.set_defaults(_execute=command.run)
     return parser
 
 
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; answers the exit code."""
     args = build_parser().parse_args(argv)
     try:
-        return int(args.run(args))
+        return int(args._execute(args))
     except UsageError as error:
         print(f"runwatch: {error}", file=sys.stderr)
         return 2
