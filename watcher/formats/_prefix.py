@@ -22,13 +22,14 @@ class Prefix:
     logged_at: float | None = None
     local_rank: int | None = None
     label: int | None = None
+    level: str | None = None
 
 
 _STAMP = (
     r"(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>[.,]\d{1,9})?"
     r"(?P<zone>Z| ?[+-]\d\d:?\d\d)?"
 )
-_LEVEL = r"(?:DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)"
+_LEVEL = r"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)"
 # each takes at least one character away, so a line is done after as many turns as it has prefixes
 _FORMS = tuple(
     re.compile(form)
@@ -42,7 +43,7 @@ _FORMS = tuple(
         r"\s*(?P<host>(?!(?:epoch|step|iter|gpu|cuda|rank|layer|loss|train|val|test|eval|batch|node_?rank|top|acc|v)\d+:)"
         r"(?:[a-zA-Z][\w-]{0,62}(?:\.[\w-]{1,62}){0,6})):\s(?=.)",
         rf"\s*-\s+[\w.]{{1,60}}\s+-\s+{_LEVEL}\s+-\s+",  # ` - root - INFO - ` after its time
-        rf"\s*(?:{_LEVEL})\s+(?:[|:>-]{{1,2}}\s+)?(?=\S)",
+        rf"\s*{_LEVEL}\s+(?:[|:>-]{{1,2}}\s+)?(?=\S)",
         r"\s*\[(?:titan|launcher)\]\s?",
         r"\s*[\w.-]{1,60}/\d{1,4} (?=\S)",  # torchx: the tail of the job name and a replica
     )
@@ -61,7 +62,7 @@ def split_prefix(text: str) -> Prefix:
     """Takes the known prefixes off. The outermost time and host win; unknown text is left as it is."""
     if not _QUICK.match(text):
         return Prefix(text)
-    rank = host = logged_at = local = label = None
+    rank = host = logged_at = local = label = level = None
     rest = text
     for _ in range(MAX_PREFIXES):
         for form in _FORMS:
@@ -79,12 +80,13 @@ def split_prefix(text: str) -> Prefix:
                 local = int(found["local"])
             if found.get("label"):
                 label = int(found["label"]) if label is None else label
+            level = found.get("level") or level
             host = host or found.get("host") or found.get("ip")
             rest = rest[match.end() :]
             break
         else:
             break
-    return Prefix(rest, rank if rank is not None else label, host, logged_at, local, label)
+    return Prefix(rest, rank if rank is not None else label, host, logged_at, local, label, level)
 
 
 def _instant(date: str, time: str, fraction: str | None, zone: str | None) -> float | None:

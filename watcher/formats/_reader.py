@@ -43,6 +43,9 @@ def _any_hint(names: tuple[str, ...]) -> Any:
 class LogReader:
     """State of one log. Never raises, whatever the lines hold; the cost of a line is bounded.
 
+    Some events wait for the next lines (a bar for the record that it repeats, a traceback for its chain): call
+    `flush` at the end, or when the log has been quiet for a while; reading may go on after it.
+
     only: name of the one format to use beside errors. user: the user's own patterns, asked first.
     """
 
@@ -75,9 +78,14 @@ class LogReader:
         """One complete part of a line that is redrawn with `\\r`."""
         self._number = number
         prefix = split_prefix(strip_control(text[:MAX_LINE]))
-        events = self._records(prefix, number)
-        events += self._errors.feed(prefix, number)
-        return self._gate.pass_on([_with_prefix(event, prefix, number) for event in events])
+        lower = prefix.text.lower()
+        events = [_with_prefix(event, prefix, number) for event in self._records(prefix, lower, number)]
+        for event in events:
+            self._tell_errors(event)
+        found = self._errors.feed(prefix, lower, number)
+        if found and prefix.logged_at is not None:
+            found = [replace(e, logged_at=prefix.logged_at) if e.line == number else e for e in found]
+        return self._gate.pass_on(events + found)
 
     def feed_block(self, block: bytes, number: int) -> list[LogEvent]:
         """Whole lines at once, the first of them `number`: lines that hold nothing cost next to nothing."""
@@ -111,14 +119,22 @@ class LogReader:
     def _wants_all(self) -> bool:
         return self._errors.busy or self._gate.busy
 
-    def _records(self, prefix: Prefix, number: int) -> list[LogEvent]:
+    def _tell_errors(self, event: LogEvent) -> None:
+        if event.event == "step":
+            self._errors.stepped()
+        elif event.event == "phase" and event.edge == "start":
+            if event.phase == "startup":
+                self._errors.began()
+            elif event.phase == "finished":
+                self._errors.finished()
+
+    def _records(self, prefix: Prefix, lower: str, number: int) -> list[LogEvent]:
         text = prefix.text if len(prefix.text) <= MAX_FORMAT_LINE else prefix.text[:MAX_FORMAT_LINE]
         events: list[LogEvent] = []
         if self._user is not None:
             events = self._named("user", _safely_feed(self._user, text, number))
             if _claims(events, number):
                 return events
-        lower = text.lower()
         for form, reader in self._readers:
             if form.hints and not any(hint in lower for hint in form.hints):
                 continue

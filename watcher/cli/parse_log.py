@@ -1,0 +1,94 @@
+"""`runwatch parse-log FILE... [--json]`: what the watchdog understands of a log."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from watcher.cli._command import Command, UsageError
+from watcher.events import LogEvent
+
+BLOCK_BYTES = 1 << 20
+MAX_LINE_BYTES = 64 << 20  # an unended line beyond this is read as if it ended
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a training or kernel log, also gzipped")
+    parser.add_argument("--json", action="store_true", help="one object an event, then a summary")
+    parser.add_argument("--format", metavar="NAME", help="read with this format only")
+
+
+def blocks(stream: IO[bytes]) -> Iterator[bytes]:
+    """Blocks of whole lines (the last may lack its end)."""
+    rest = b""
+    while block := stream.read(BLOCK_BYTES):
+        end = block.rfind(b"\n") + 1
+        if not end and len(rest) + len(block) < MAX_LINE_BYTES:
+            rest += block
+            continue
+        yield rest + (block[:end] or block)
+        rest = block[end:] if end else b""
+    if rest:
+        yield rest
+
+
+def open_log(path: Path) -> IO[bytes]:
+    """Raises UsageError with the file's name."""
+    try:
+        stream = path.open("rb")
+        if stream.peek(2)[:2] == b"\x1f\x8b":
+            return gzip.open(stream)  # type: ignore[return-value]
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None
+    return stream
+
+
+def run(args: argparse.Namespace) -> int:
+    from watcher.formats._api import load_formats
+    from watcher.formats._summary import Summary
+
+    if args.format is not None and args.format not in load_formats():
+        raise UsageError(f"--format {args.format}: no such format; there are {', '.join(sorted(load_formats()))}")
+    several = len(args.files) > 1
+    every = Summary()
+    troubled = False
+    for path in args.files:
+        summary = Summary()
+        for event in read(path, args.format):
+            summary.add(event)
+            every.add(event)
+            if args.json:
+                print(_line(event.to_json(), path if several else None))
+        troubled = troubled or summary.ends == "crashed"
+        if args.json:
+            print(_line(summary.to_json(), path if several else None))
+    if several and args.json:
+        print(_line(every.to_json(), None))
+    return 1 if troubled else 0
+
+
+def read(path: Path, form: str | None) -> Iterator[LogEvent]:
+    """The events of a log as its lines are read. What breaks off in the middle is told on standard error."""
+    from watcher.formats._reader import LogReader
+
+    reader, number = LogReader(only=form), 1
+    try:
+        with open_log(path) as stream:
+            for block in blocks(stream):
+                yield from reader.feed_block(block, number)
+                number += block.count(b"\n")
+    except (OSError, EOFError) as error:
+        print(f"runwatch: {path}: {error}", file=sys.stderr)
+    yield from reader.flush()
+
+
+def _line(item: dict[str, Any], path: Path | None) -> str:
+    return json.dumps(({"file": str(path)} | item) if path else item, ensure_ascii=False)
+
+
+COMMAND = Command("parse-log", "show what the watchdog understands of a log", _add_arguments, run, order=40)
