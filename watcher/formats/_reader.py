@@ -83,6 +83,8 @@ class LogReader:
         for event in events:
             self._tell_errors(event)
         found = self._errors.feed(prefix, lower, number)
+        if found and any(event.event == "error" for event in events):
+            found = [e for e in found if e.line != number]  # the user's own word for this line stands
         if found and prefix.logged_at is not None:
             found = [replace(e, logged_at=prefix.logged_at) if e.line == number else e for e in found]
         return self._gate.pass_on(events + found)
