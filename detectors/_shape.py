@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from detectors.frame import Frame
-from detectors.telemetry import GpuRef
+from detectors.telemetry import GpuRef, History
 
 BUSY_RATIO = 0.9
 LOW_OF_LIMIT = 0.30  # the prior, data-centre cards only
@@ -111,6 +111,15 @@ def shape_of(frame: Frame, window_seconds: float = 60.0) -> Shape:
 def spins_now(frame: Frame) -> bool:
     """The signature in the latest samples alone (two polls)."""
     return shape_of(frame, 1.5 * frame.interval_seconds).spinning
+
+
+def held_share(history: History, rows: int = 2) -> float | None:
+    """Share of the GPUs whose memory is in use in the latest rows; None where fewer than half are known."""
+    latest = _last_known(history.memory_used_ratio[-rows:].astype(np.float64))
+    known = ~np.isnan(latest)
+    if not known.any() or known.sum() * 2 < len(latest):
+        return None
+    return float((latest[known] > HELD_RATIO).mean())
 
 
 def low_threshold(frame: Frame) -> tuple[npt.NDArray[np.float64], str]:

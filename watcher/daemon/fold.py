@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from detectors._shape import spins_now
+from detectors._shape import held_share, spins_now
 from detectors.frame import Attempt, Frame, Learnt, LogSource, PastAttempt, PowerBand, RunError, Scheduler, Strike
-from detectors.telemetry import GpuReading
+from detectors.telemetry import GpuReading, History
 from watcher.daemon.answer import Answer
 from watcher.daemon.gaps import Gaps
 from watcher.daemon.history import HistoryRing
@@ -22,6 +22,7 @@ from watcher.events import LogEvent
 from watcher.snapshot import LogLine, LogStatus
 
 RELEARN_SECONDS = 60.0
+HELD_AGAIN = 0.5  # share of the GPUs
 TAIL_LINES = 20
 SEEN_FILES = 10_000
 
@@ -58,6 +59,7 @@ class RunFold:
         self._read_to: dict[str, int] = {}  # file -> byte offset up to which its events are known
         self._sources: dict[tuple[str | None, str], LogSource] = {}
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._let_go = False  # all GPUs were seen free since the last step
 
     # -- what comes in -------------------------------------------------------------------------------------------
 
@@ -180,6 +182,7 @@ class RunFold:
         views = tuple(node.view(now, interval) for node in self.nodes.values())
         self._history.append(now, ((view.name, view.gpus) for view in views))
         history = self._history.view()
+        self._process_set(now, history)
         progress = self._progress.progress()
         self._relearn(now)
         self._crash_strike(root_cause(self._progress.attempt.errors))
@@ -206,6 +209,17 @@ class RunFold:
         )
         self._spin.note(now, spins_now(frame), progress.last_step_at)
         return frame
+
+    def _process_set(self, now: float, history: History) -> None:
+        """Processes that hold the GPUs again after all had let go are a new launch, banner or not."""
+        held = held_share(history)
+        if held is None:
+            return
+        if held == 0.0:
+            self._let_go = self._progress.steps_seen > 0
+        elif held >= HELD_AGAIN and self._let_go:
+            self._let_go = False
+            self._progress.new_launch(now)
 
     def _attempt(self) -> Attempt:
         nodes = self.scheduler.nodes if self.scheduler is not None and self.scheduler.nodes else tuple(self.nodes)
