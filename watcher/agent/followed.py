@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from watcher.agent.lines import Piece
+from watcher.agent.positions import Position
 from watcher.agent.recent import RecentLines
 from watcher.agent.tail import Tail
 from watcher.config.logs import LogConfig
@@ -66,12 +67,17 @@ class FollowedFile:
     def is_file(self, device: int, inode: int) -> bool:
         return (self.tail.device, self.tail.inode) == (device, inode)
 
-    def prime(self) -> None:
+    @property
+    def position(self) -> Position:
+        return replace(self.tail.position, settled=self._settled)
+
+    def prime(self, known: Position) -> None:
         """Learns the format, and what the last lines were in the middle of, after a restart."""
-        data = self.tail.read_before(PRIME_BYTES)
-        if data:
-            self._reader.feed_block(self._utf8(data), max(1, self.tail.line_count + 1 - data.count(b"\n")))
-            self.recent.add_lines(data)
+        lines = self.tail.read_before(PRIME_BYTES)
+        if lines is not None:
+            self._understand(lines, self.tail.stat().st_mtime)
+        if known.settled:
+            self._reader.flush()
 
     def check(self) -> bool:
         """Starts over where the file was rewritten; answers whether it was."""

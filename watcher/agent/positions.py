@@ -18,7 +18,8 @@ log = logging.getLogger(__name__)
 class Position:
     """`offset`: the first byte that was not understood yet. `before`: the bytes in front of it, to know them again.
 
-    `generation` counts the times the same file began anew with the same first line.
+    `generation` counts the times the same file began anew with the same first line. `settled`: what was still being
+    gathered there was given out, for nothing came for a while.
     """
 
     path: str
@@ -26,6 +27,7 @@ class Position:
     lines: int
     before: bytes
     generation: int = 0
+    settled: bool = False
 
 
 class Positions:
@@ -61,6 +63,10 @@ class Positions:
             del self._known[next(iter(self._known))]
         self._dirty = True
 
+    def under(self, path: str) -> list[str]:
+        """The files that were read under this path."""
+        return [identity for identity, position in self._known.items() if position.path == path]
+
     def of_original(self, path: str, identity: str) -> list[Position]:
         """Of files that `path` may be a copy of, the furthest first: `train.log.1` after a copytruncate."""
         head = identity.rpartition(":")[2]
@@ -74,7 +80,7 @@ class Positions:
         files = {
             identity: {
                 "path": p.path, "offset": p.offset, "lines": p.lines,
-                "before": p.before.hex(), "generation": p.generation,
+                "before": p.before.hex(), "generation": p.generation, "settled": p.settled,
             }
             for identity, p in self._known.items()
         }  # fmt: skip
@@ -112,5 +118,5 @@ def _load(path: Path) -> tuple[dict[str, Position], set[str]]:
 def _position(raw: dict[str, Any]) -> Position:
     return Position(
         str(raw["path"]), max(0, int(raw["offset"])), max(0, int(raw["lines"])),
-        bytes.fromhex(raw["before"]), int(raw["generation"]),
+        bytes.fromhex(raw["before"]), int(raw["generation"]), bool(raw["settled"]),
     )  # fmt: skip

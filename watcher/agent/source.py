@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from watcher.agent.file_errors import in_words
 from watcher.agent.followed import FollowedEvent, FollowedFile
 from watcher.agent.identity import place_of, why_not_text
+from watcher.agent.left_behind import find_left_behind
 from watcher.agent.positions import Position, Positions
 from watcher.agent.tail import NotALog, Tail, open_log
 from watcher.config.logs import LogConfig
@@ -41,6 +42,7 @@ class Source:
         self, path: str, config: LogConfig, node: str, positions: Positions, tally: Tally, *, existed: bool
     ) -> None:
         self.path, self.config, self._node = path, config, node
+        self._host = node if "%N" in config.path else None
         self._positions, self._tally, self._existed = positions, tally, existed
         self.current: FollowedFile | None = None
         self.draining: list[FollowedFile] = []
@@ -111,7 +113,7 @@ class Source:
             self._closed = _looks(idle.tail.stat())
             self._close(idle)
         for file in self.files():
-            self._positions.put(file.tail.identity, file.tail.position)
+            self._positions.put(file.tail.identity, file.position)
         return events
 
     def describe(self) -> tuple[LogStatus, float | None]:
@@ -158,9 +160,14 @@ class Source:
         except BaseException:
             os.close(fd)
             raise
-        if self.current is not None:
+        before = self._last
+        if before is None:
+            self._take_up_left_behind(monotonic)
+        if before is not None and not before.is_file(status.st_dev, status.st_ino):
             self._tally.rotations += 1
             log.info("%s is another file now; the one before is read to its end", self.path)
+        elif before is not None and before.tail.name == file.tail.name:
+            file.steps, file.last_line_at = before.steps, before.last_line_at
         self._let_go()
         file.last_growth = monotonic
         self.current = self._last = file
@@ -182,11 +189,18 @@ class Source:
         if size - tail.read_to > (START_BYTES if old and not self.config.from_start else MAX_BACKLOG_BYTES):
             self._tally.skipped_bytes += size - START_BYTES - tail.read_to
             tail.start_at(size - START_BYTES)
-        host = self._node if "%N" in self.config.path else None
-        file = FollowedFile(tail, self.config, host, first_until=size if old else 0)
+        file = FollowedFile(tail, self.config, self._host, first_until=size if old else 0)
         if known is not None:
-            file.prime()
+            file.prime(known)
         return file
+
+    def _take_up_left_behind(self, monotonic: float) -> None:
+        for tail, known in find_left_behind(self.path, self._node, self._positions, MAX_DRAINING):
+            file = FollowedFile(tail, self.config, self._host)
+            file.prime(known)
+            file.last_growth = monotonic
+            self.draining.append(file)
+            self._tally.rotations += 1
 
     def _fail(self, error: OSError, monotonic: float) -> None:
         """Says it in words and tries again after a pause that grows."""
@@ -204,7 +218,7 @@ class Source:
             self.current = None
 
     def _close(self, file: FollowedFile) -> None:
-        self._positions.put(file.tail.identity, file.tail.position)
+        self._positions.put(file.tail.identity, file.position)
         self._tally.long_lines += file.tail.long_lines
         if file is self.current:
             self.current = None

@@ -41,6 +41,7 @@ class Tail:
         status = os.fstat(fd)
         self.device, self.inode = status.st_dev, status.st_ino
         self._head = read_head(fd)
+        self._lives: dict[str, int] = {}  # earlier ones of this file, with their generation
         self.go_to(Position(path, 0, 0, b""))
 
     def go_to(self, position: Position) -> None:
@@ -97,10 +98,15 @@ class Tail:
 
     def begin_anew(self) -> None:
         """Reads the rewritten file from its first byte."""
-        old = self.identity
+        if self._head:
+            self._lives[self.identity] = self.generation
+        self.go_to(Position(self.path, 0, 0, b""))
+        self._learn_head()
+
+    def _learn_head(self) -> None:
         self._head = read_head(self._fd)
-        generation = self.generation + 1 if self.identity == old else 0
-        self.go_to(Position(self.path, 0, 0, b"", generation))
+        if self.identity in self._lives:
+            self.generation = self._lives[self.identity] + 1
 
     def read(self, limit: int) -> list[Piece] | None:
         """At most `limit` bytes as lines. None at the end of the file, and where it was rewritten under our hands."""
@@ -109,7 +115,7 @@ class Tail:
         if not data or not seen.startswith(self._before):
             return None
         if not self._head:
-            self._head = read_head(self._fd)
+            self._learn_head()
         if data[0] == 0 and not data[:_PAGE].strip(b"\0") and self._over_hole():
             return []
         pieces = self._lines.feed(data)
@@ -127,11 +133,13 @@ class Tail:
             self._settled_before = self._before
         return pieces
 
-    def read_before(self, size: int) -> bytes:
+    def read_before(self, size: int) -> Piece | None:
         """Whole lines in front of the position, at most `size` bytes: to learn again what they said."""
         start = max(0, self._lines.offset - size)
         data = os.pread(self._fd, self._lines.offset - start, start)
-        return data[data.find(b"\n") + 1 :] if start else data
+        cut = data.find(b"\n") + 1 if start else 0
+        number = max(1, self._lines.lines + 1 - data.count(b"\n", cut))
+        return Piece("lines", data[cut:], start + cut, number) if data[cut:] else None
 
     def reopen(self) -> None:
         """Opens the path again where it is still this file: makes an NFS client ask the server for its true size."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def test_a_step_cut_in_two_by_a_buffer_is_not_believed(shared: Path, tmp_path: P
     seen = steps(events)
     assert len(seen) > 150
     assert all(step % 100 == 0 for step in seen)
-    assert all(a < b for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a < b for a, b in pairwise(seen))
 
 
 def test_a_moved_link_is_followed_and_the_old_file_read_to_its_end(shared: Path, tmp_path: Path) -> None:
