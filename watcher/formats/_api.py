@@ -23,7 +23,8 @@ from watcher.events import LogEvent
 
 
 class FormatReader(Protocol):
-    """State of one file. `feed` and `flush` never raise, whatever the line holds."""
+    """State of one file. `feed` and `flush` never raise, whatever the line holds. While an attribute `busy` (where a
+    reader has one) is true, it gets every line, with or without a hint."""
 
     def feed(self, line: str, number: int) -> list[LogEvent]: ...
 
@@ -34,8 +35,9 @@ class FormatReader(Protocol):
 class Format:
     """`hints`: lower-case words of which at least one stands in every line that the format can use (a cheap
     prefilter); empty = every line. `priority`: where two formats claim one line, the higher wins (step or progress
-    events of that line, or HELD). `bars`: its steps are progress bars, dropped where a record beside them has the
-    same step, and mere progress once the file has records that carry their own step."""
+    events of that line, or HELD). `bars`: its steps are progress bars or other echoes of the step, dropped
+    where a record beside them has the same step, and mere progress once the file has records with a step of their
+    own."""
 
     name: str
     build: Callable[[], FormatReader]

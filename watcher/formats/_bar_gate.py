@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from watcher.events import LogEvent
 
@@ -56,7 +56,11 @@ class BarGate:
     def _bar(self, event: LogEvent, out: list[LogEvent]) -> None:
         if event.step is not None and event.step == self._record_step and self._since_record <= NEAR_PARTS:
             return
-        out += self.flush()
+        held = self._held
+        if held is not None and _same(held, event) and held.line != event.line:
+            event = _merged(held, event)  # one step told in two lines
+        else:
+            out += self.flush()
         self._held, self._age = event, 0
 
     def _record(self, event: LogEvent, out: list[LogEvent]) -> None:
@@ -68,3 +72,13 @@ class BarGate:
             self._records += 1
             self._record_step, self._since_record = event.step, 0
         out.append(event)
+
+
+def _same(first: LogEvent, second: LogEvent) -> bool:
+    alike = first.step == second.step and first.format == second.format
+    return alike and (first.epoch == second.epoch or first.epoch is None or second.epoch is None)
+
+
+def _merged(first: LogEvent, second: LogEvent) -> LogEvent:
+    known = {f.name: getattr(first, f.name) for f in fields(LogEvent) if getattr(second, f.name) is None}
+    return replace(second, **known)

@@ -57,6 +57,7 @@ class LogReader:
         self._errors = ErrorCollector()
         self._gate = BarGate(frozenset(f.name for f in chosen if f.bars))
         self._found: Counter[str] = Counter()
+        self._busy: set[str] = set()  # formats that want every line now
         self._number = 0
 
     @property
@@ -82,6 +83,7 @@ class LogReader:
         events = [_with_prefix(event, prefix, number) for event in self._records(prefix, lower, number)]
         for event in events:
             self._tell_errors(event)
+        events = _once(events)
         found = self._errors.feed(prefix, lower, number)
         if found and any(event.event == "error" for event in events):
             found = [e for e in found if e.line != number]  # the user's own word for this line stands
@@ -111,6 +113,7 @@ class LogReader:
     def flush(self) -> list[LogEvent]:
         """What is still being gathered, at the end of the log."""
         events: list[LogEvent] = []
+        self._busy.clear()
         for form, reader in self._readers:
             events += self._named(form.name, _safely_flush(reader))
         if self._user is not None:
@@ -119,7 +122,7 @@ class LogReader:
         return self._gate.pass_on([e if e.line else replace(e, line=self._number) for e in events]) + self._gate.flush()
 
     def _wants_all(self) -> bool:
-        return self._errors.busy or self._gate.busy
+        return bool(self._busy) or self._errors.busy or self._gate.busy
 
     def _tell_errors(self, event: LogEvent) -> None:
         if event.event == "step":
@@ -138,9 +141,13 @@ class LogReader:
             if _claims(events, number):
                 return events
         for form, reader in self._readers:
-            if form.hints and not any(hint in lower for hint in form.hints):
+            if form.hints and form.name not in self._busy and not any(hint in lower for hint in form.hints):
                 continue
             found = _safely_feed(reader, text, number)
+            if getattr(reader, "busy", False):
+                self._busy.add(form.name)
+            else:
+                self._busy.discard(form.name)
             if found:
                 events += self._named(form.name, found)
             if _claims(found, number):
@@ -153,6 +160,21 @@ class LogReader:
             self._found[name] += event.event == "step"
             out.append(event if event.format else replace(event, format=name))
         return out
+
+
+def _once(events: list[LogEvent]) -> list[LogEvent]:
+    """Without phase edges that two formats read in the same line."""
+    if len(events) < 2:
+        return events
+    seen: set[tuple[object, ...]] = set()
+    out = []
+    for event in events:
+        key = (event.line, event.phase, event.edge)
+        if event.event == "phase" and key in seen:
+            continue
+        seen.add(key)
+        out.append(event)
+    return out
 
 
 def _claims(events: list[LogEvent], number: int) -> bool:

@@ -31,6 +31,7 @@ class Traceback:
     exceptions: list[str] = field(default_factory=list)  # the first cause first
     last_line: int = 0
     said: bool = False  # the exception was said: only a chain keeps it going
+    chained: bool = False  # the words between two parts of a chain were read
     age: int = 0  # lines of this writer since the last that told something
 
 
@@ -68,8 +69,8 @@ class Tracebacks:
 
     def _begin(self, before: str, number: int) -> Traceback | None:
         current = self.current
-        if current is not None and (not current.said or current.age <= CHAIN_LINES):
-            current.said = False  # a chain, or another writer in the same stream
+        if current is not None and (not current.said or current.chained):
+            current.said = current.chained = False  # a chain, or another writer in the same stream
             return None
         line, ignored = self._thread_line or number, self._ignored
         done = self.end()
@@ -77,7 +78,8 @@ class Tracebacks:
         return done
 
     def _after(self, current: Traceback, text: str) -> tuple[Traceback | None, bool]:
-        if not text.strip() or _CHAIN.match(text):
+        current.chained = current.chained or bool(_CHAIN.match(text))
+        if not text.strip() or current.chained:
             return None, True
         if text[0] in " \t" and current.age <= CHAIN_LINES:  # a message of several lines
             return None, True
