@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from detectors.frame import Frame, GapStats
 
@@ -41,14 +41,15 @@ class Limit:
 
 
 def learnt_gap(frame: Frame) -> GapStats | None:
-    """Of the present phase; for an announced save or evaluation its whole length or its own gaps, whichever is
-    longer."""
-    name = frame.phase.name
+    """Of the present phase; a save's is its length from start to end, an evaluation's that of its own lines."""
+    name, progress = frame.phase.name, frame.progress
     gaps, lengths = frame.learnt.gaps.get(name), frame.learnt.durations.get(name)
     if name == "checkpoint":
         return lengths or gaps
     if name == "evaluation" and gaps is None:
         return lengths
+    if progress.bursty and gaps is not None:  # so much work came at once: so much may be on its way again
+        return replace(gaps, longest_seconds=max(gaps.longest_seconds, progress.burst_seconds))
     return gaps
 
 

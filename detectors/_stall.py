@@ -21,6 +21,7 @@ PRECISION = {
 }  # fmt: skip
 Kind = Literal["low_power_deadlock", "busy_stall", "idle_stall", "log_silent"]
 SHOWN_GPUS = 64
+MOVING_SECONDS = 60.0  # progress younger than this, or than one learnt gap, is progress now
 IN_BAND_RATIO = 0.12  # around the learnt median, or three spreads
 ALIVE_OF_SPREAD = 0.25  # power that moves at least this share of the working spread is no endless kernel
 
@@ -48,6 +49,7 @@ def assess(frame: Frame, single: SingleLimits, agreeing: AgreeingLimits) -> Stal
     limit = single_limit(frame, single)
     if ending_of(frame) is not None:
         return Unknown("the attempt has ended")
+    gap = learnt_gap(frame)
     if shape.rows >= 3 and shape.spinning:
         agreed = agreeing_limit(frame, agreeing)
         waited = seconds
@@ -58,14 +60,14 @@ def assess(frame: Frame, single: SingleLimits, agreeing: AgreeingLimits) -> Stal
                 f"lines come in bursts: counted from the low power on, longest such stretch {longest:.0f} s",
             )
             waited = min(seconds, frame.now - spin_since(frame))
-        gap = learnt_gap(frame)
         if waited > min(agreed.seconds, max(limit.seconds, agreed.seconds)):
             return Stall("low_power_deadlock", "open", seconds, agreed, shape)
-        if waited >= max(60.0, gap.longest_seconds if gap is not None else 60.0):
+        if waited >= max(MOVING_SECONDS, gap.longest_seconds if gap is not None else 0.0):
             return Stall("low_power_deadlock", "suspect", seconds, agreed, shape)
-        return CLEAR if seconds <= limit.seconds else Unknown("waits for the low power to last")
-    if seconds <= limit.seconds:
+    if seconds <= max(MOVING_SECONDS, gap.longest_seconds if gap is not None else 0.0):
         return CLEAR
+    if seconds <= limit.seconds:
+        return Unknown(f"no progress for {seconds:.0f} s: too long to be sure that it moves, too short to page")
     if shape.idle:
         kind: Kind = "idle_stall"
     elif works_in_band(frame, shape) and (progress.bursty or no_lines(frame, limit)):

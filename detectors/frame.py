@@ -58,8 +58,12 @@ class Progress:
     steps_seen: int = 0
     records: tuple[StepRecord, ...] = ()  # of this attempt, oldest first, bounded
     last_line_at: float | None = None  # any line at all
-    bursty: bool = False  # lines arrive in lumps (a buffer or a forwarding launcher)
+    burst_seconds: float = 0.0  # lines arrive in lumps this far apart (a buffer, a forwarding launcher); 0 = they don't
     rank_steps: Mapping[int, int] = field(default_factory=dict)  # last step per rank, where ranks print
+
+    @property
+    def bursty(self) -> bool:
+        return self.burst_seconds > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,17 +13,27 @@ FAR_BELOW = 0.1
 PAUSE_SECONDS = 60.0  # lumps closer than this do not matter to any limit
 
 
-def is_bursty(arrivals: Iterable[tuple[float, int]], records: Iterable[StepRecord]) -> bool:
-    """`arrivals`: (unix seconds, step). The printed step time is the yardstick, else the mean time between steps."""
+def burst_seconds(arrivals: Iterable[tuple[float, int]], records: Iterable[StepRecord]) -> float:
+    """How far apart the lumps are, at least; 0 where lines come as they are written.
+
+    `arrivals`: (unix seconds, step). The printed step time is the yardstick, else the mean time between steps.
+    """
     seen: Sequence[tuple[float, int]] = list(arrivals)
     if len(seen) < ENOUGH:
-        return False
+        return 0.0
     pairs = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(seen) if b[1] > a[1]]
-    if not pairs or max(gap for gap, _ in pairs) < PAUSE_SECONDS:
-        return False
-    steps = sum(count for _, count in pairs)
-    mean = (seen[-1][0] - seen[0][0]) / max(1, steps)
-    printed = [r.step_seconds for r in records if r.step_seconds is not None]
-    step_seconds = min(mean, sorted(printed)[len(printed) // 2]) if printed else mean
-    lumped = sum(gap < FAR_BELOW * step_seconds * count for gap, count in pairs)
-    return lumped >= LUMP_SHARE * len(pairs)
+    if not pairs:
+        return 0.0
+    printed = sorted(r.step_seconds for r in records if r.step_seconds is not None)
+    mean = (seen[-1][0] - seen[0][0]) / sum(count for _, count in pairs)
+    step_seconds = printed[len(printed) // 2] if printed else mean
+    lumped, lump, longest_lump = 0, 0.0, 0.0
+    for gap, count in pairs:
+        took = step_seconds * count
+        if gap < FAR_BELOW * took:
+            lumped, lump = lumped + 1, lump + took
+            longest_lump = max(longest_lump, lump)
+        else:
+            lump = 0.0
+    pause = max(longest_lump, *(gap for gap, _ in pairs))
+    return pause if pause >= PAUSE_SECONDS and lumped >= LUMP_SHARE * len(pairs) else 0.0

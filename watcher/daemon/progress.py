@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from detectors.frame import Attempt, PastAttempt, Phase, Progress, RunError, StepRecord
-from watcher.daemon.bursts import is_bursty
+from watcher.daemon.bursts import burst_seconds
 from watcher.daemon.gaps import Gaps
 from watcher.events import LogEvent
 
@@ -298,7 +298,7 @@ class RunProgress:
             steps_seen=self.steps_seen,
             records=tuple(self.records),
             last_line_at=self.last_line_at,
-            bursty=is_bursty(self.arrivals, self.records),
+            burst_seconds=burst_seconds(self.arrivals, self.records),
             rank_steps=dict(self.rank_steps),
         )
 
