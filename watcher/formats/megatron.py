@@ -31,7 +31,7 @@ _phases = phase_table(
     ("evaluation", "start", r"^Evaluating on \d+ samples"),
     ("checkpoint", "start", r"saving checkpoint at iteration|scheduled an async checkpoint save at iteration"),
     ("checkpoint", "end", r"successfully saved checkpoint (?:at|from) iteration"),
-    ("finished", "start", r"\[exiting program (?:at iteration|after)"),
+    ("finished", "start", r"\[exiting program (?:at iteration|after|because)"),
 )
 
 
