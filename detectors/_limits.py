@@ -59,6 +59,11 @@ def single_limit(frame: Frame, limits: SingleLimits) -> Limit:
         return Limit(frame.phase.max_seconds, "your max_seconds for this phase")
     gap, name = learnt_gap(frame), frame.phase.name
     learnt = _learnt(gap, limits.least_seconds, limits.gap_times, limits.most_seconds)
+    if name == "evaluation" and not frame.phase.announced:  # perhaps it is over and a step is under way
+        training = _learnt(
+            frame.learnt.gaps.get("training"), limits.least_seconds, limits.gap_times, limits.most_seconds
+        )
+        learnt = max(filter(None, (learnt, training)), key=lambda limit: limit.seconds, default=None)
     if gap is not None and gap.count >= LEARNT_COUNT and learnt is not None:
         return learnt
     prior = {

@@ -229,8 +229,11 @@ class RunProgress:
     def _phase_end(self, at: float, name: str) -> None:
         self.between = self.between or name != "training"
         self._moved(at)
-        if self.phase.name == name:
+        if self.phase.name == name and self.phase.announced:
             self._close_phase(at)
+        elif name == "evaluation" and self.last_step is not None:
+            # a result without a start: further data sets may follow, the next step line tells
+            self.phase = Phase(name="evaluation", since_at=at)
         if name == "checkpoint":
             if self.last_checkpoint_at is not None and self._in_attempt(self.last_checkpoint_at):
                 self.save_interval.add(at - self.last_checkpoint_at)
