@@ -1,4 +1,4 @@
-"""DeepSpeed's own lines: `step=10, skipped=6, lr=[...]`, its timer, its pipeline engine, and DeepSpeed-Chat.
+"""DeepSpeed's own lines: `step=10, skipped=6, lr=[...]`, its timer and its pipeline engine.
 
 They stand beside the records of the program that uses DeepSpeed, so they count only where nothing else tells the step.
 """
@@ -6,11 +6,10 @@ They stand beside the records of the program that uses DeepSpeed, so they count 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from watcher.events import LogEvent
-from watcher.formats._api import HELD, Format
+from watcher.formats._api import Format
 from watcher.formats._numbers import NUMBER, number
 from watcher.formats._phases import phase_table
 
@@ -22,15 +21,6 @@ _TIMER = re.compile(
 _PIPE = re.compile(
     rf"\bsteps: (\d{{1,12}}) loss: ({NUMBER}) iter time \(s\): ([\d.]{{1,20}}) samples/sec: ([\d.]{{1,20}})"
 )
-_CHAT = re.compile(
-    rf"[Ee]poch: (\d{{1,9}}) ?\| ?[Ss]tep: (\d{{1,12}}) ?\| ?(?:ppo_ep|PPO Epoch): \d+ ?\| ?"
-    rf"(?:act_loss|Actor Loss): ({NUMBER})"
-)
-_LATENCY = re.compile(
-    r"E2E latency=([\d.]{1,20})s.{0,300}?CurSamplesPerSec=([\d.]{1,20})|"
-    r"End-to-End => Latency: ([\d.]{1,20})s,.{0,100}?Samples/sec: ([\d.]{1,20})"
-)
-WAIT_LINES = 8
 
 _phases = phase_table(
     ("training", "start", r"^\*{5} Running training \*{5}"),
@@ -45,36 +35,11 @@ class DeepSpeedReader:
 
     def __init__(self) -> None:
         self._skipped: int | None = None
-        self._chat: LogEvent | None = None
-        self._age = 0
-
-    @property
-    def busy(self) -> bool:
-        return self._chat is not None
-
-    def feed(self, line: str, at: int) -> list[LogEvent]:
-        chat = _CHAT.search(line)
-        if chat:
-            out = self.flush()
-            self._chat, self._age = _step(at, chat[2], epoch=float(chat[1]), loss=number(chat[3])), 0
-            return out or HELD
-        if self._chat is not None:
-            latency = _LATENCY.search(line)
-            if latency:
-                taken, rate = latency[1] or latency[3], latency[2] or latency[4]
-                event = replace(self._chat, step_seconds=number(taken), samples_per_second=number(rate))
-                self._chat = None
-                return [replace(event, throughput_scope="global")]
-            self._age += 1
-            if self._age > WAIT_LINES:
-                return self.flush()
-        return self._line(line, at)
 
     def flush(self) -> list[LogEvent]:
-        chat, self._chat = self._chat, None
-        return [] if chat is None else [chat]
+        return []
 
-    def _line(self, line: str, at: int) -> list[LogEvent]:
+    def feed(self, line: str, at: int) -> list[LogEvent]:
         if found := _STEP.search(line):
             total = int(found[2])
             new = total - self._skipped if self._skipped is not None and total >= self._skipped else None
@@ -98,8 +63,7 @@ FORMAT = Format(
     "deepspeed",
     DeepSpeedReader,
     hints=(
-        "skipped=", "samplespersec", "iter time (s)", "act_loss", "actor loss", "e2e latency", "end-to-end =>",
-        "*****", "ppl: ", "cmd =",
+        "skipped=", "samplespersec", "iter time (s)", "*****", "ppl: ", "cmd =",
     ),
     priority=-20,
     bars=True,

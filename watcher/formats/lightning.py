@@ -1,0 +1,68 @@
+"""Lightning (and NeMo 1): `Epoch 0:  3%|3 | 34103/1100000 [5:28:58<171:22:21,  1.73it/s, loss=2.52, v_num=0]`."""
+
+from __future__ import annotations
+
+import re
+
+from watcher.events import LogEvent
+from watcher.formats._api import Format
+from watcher.formats._bars import Bar, find_bar
+from watcher.formats._numbers import number
+from watcher.formats._phases import phase_table
+
+_EPOCH = re.compile(r"(?:^|\s)Epoch (\d{1,7}):?$")
+_OURS = re.compile(r"\bv_num=|Epoch \d+: +\d{1,3}%\|")
+_EVALUATION = re.compile(r"(Validation|Validating|Testing|Predicting|Sanity Checking|Validation sanity check)\b")
+# an epoch that long is one pass over the data: its length is the run's
+WHOLE_RUN = 50_000
+_phases = phase_table(
+    ("finished", "start", r"`Trainer\.fit` stopped:|Trainer was signaled to stop"),
+    ("startup", "start", r"All distributed processes registered\. Starting with \d+ processes"),
+)
+_LOSSES = ("reduced_train_loss", "train_loss_step", "train_loss", "train/loss", "train_loss_epoch", "loss")
+
+
+class LightningReader:
+    def __init__(self) -> None:
+        self._evaluating = False
+
+    def feed(self, line: str, at: int) -> list[LogEvent]:
+        bar = find_bar(line) if "%|" in line else None
+        if bar is None:
+            return _phases(line, at)
+        if _EVALUATION.match(bar.description):
+            return self._evaluation(bar, at)
+        epoch = _EPOCH.search(bar.description)
+        if epoch is None or not _OURS.search(line):
+            return []
+        return [*self._left(at), _step(bar, int(epoch[1]), at)]
+
+    def flush(self) -> list[LogEvent]:
+        return []
+
+    def _evaluation(self, bar: Bar, at: int) -> list[LogEvent]:
+        out = [LogEvent(event="progress", line=at, counter=bar.done, counter_total=bar.total)]
+        if not self._evaluating and not bar.description.startswith(("Sanity", "Validation sanity")):
+            self._evaluating = True
+            out.append(LogEvent(event="phase", line=at, phase="evaluation", edge="start"))
+        return out
+
+    def _left(self, at: int) -> list[LogEvent]:
+        was, self._evaluating = self._evaluating, False
+        return [LogEvent(event="phase", line=at, phase="evaluation", edge="end")] if was else []
+
+
+def _step(bar: Bar, epoch: int, at: int) -> LogEvent:
+    total = bar.total if bar.total is not None and epoch == 0 and bar.total >= WHOLE_RUN else None
+    step = bar.done + epoch * (bar.total or 0)
+    loss = next((bar.postfix[key] for key in _LOSSES if key in bar.postfix), None)
+    return LogEvent(
+        event="step", line=at, step=step, total_steps=total, epoch=float(epoch), loss=number(loss),
+        iterations_per_second=bar.per_second, step_seconds=number(bar.postfix.get("train_step_timing in s")) or
+        bar.seconds_per, grad_norm=number(bar.postfix.get("grad_norm")), learning_rate=number(bar.postfix.get("lr")),
+    )  # fmt: skip
+
+
+FORMAT = Format(
+    "lightning", LightningReader, hints=("%|", "trainer.fit", "signaled to stop", "processes registered"), priority=10
+)
