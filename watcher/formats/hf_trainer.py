@@ -62,6 +62,7 @@ class HfReader:
         self._waiting: tuple[LogEvent, int] | None = None  # a dict's event and the digits of its epoch
         self._age = 0
         self._bar: Bar | None = None  # the last one whose step no dict has
+        self._told: int | None = None  # the step of the last dict that has one
         self._span = _Span()
         self._misses = 0
 
@@ -123,7 +124,7 @@ class HfReader:
             self._bar = bar
         if self._bar is not None and self._agrees(self._bar, event, digits):
             merged = self._merge(event, self._bar)
-            self._bar = None
+            self._told, self._bar = self._bar.done, None
             return [*out, merged]
         self._waiting, self._age = (event, digits), 0
         return out or HELD
@@ -154,11 +155,11 @@ class HfReader:
             event, digits = self._waiting
             self._waiting = None
             if self._agrees(bar, event, digits):
-                self._bar = None
+                self._told, self._bar = bar.done, None
                 return [self._merge(event, bar)]
             self._misses += 1
             out.append(event)
-        self._bar = bar
+        self._bar = bar if bar.done != self._told else None  # drawn again after its dict
         return [*out, replace(bar_event(bar, at), format="tqdm")]
 
 

@@ -64,5 +64,5 @@ class NemoReader:
 
 
 FORMAT = Format(
-    "nemo", NemoReader, hints=("training epoch", "validation: iteration", "checkpoint", "trainer.fit"), priority=50
+    "nemo", NemoReader, hints=("training epoch", "validation: iteration", "checkpoint", "trainer.fit"), priority=60
 )
