@@ -157,7 +157,9 @@ def test_a_small_model_at_a_quarter_of_the_limit_pages_by_steps_alone():
     run.level = lambda node, index, t: Level(power_watts=130, utilization_ratio=0.97, wobble_watts=8)
     run.steps(60, 1800, 10, 1)
     assert not opened(run.play(1800))
+    run.level = lambda node, index, t: Level(power_watts=100, utilization_ratio=1.0, wobble_watts=1)
     (page,) = opened(run.play(3000))
+    assert page.incident.signature == "busy_stall"
     assert 600 <= at(page) - 1800 <= 620
 
 

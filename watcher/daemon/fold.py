@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from detectors._shape import held_share, spins_now
-from detectors.frame import Attempt, Frame, Learnt, LogSource, PastAttempt, PowerBand, RunError, Scheduler, Strike
-from detectors.telemetry import GpuReading, History
+from detectors.frame import Attempt, Frame, Learnt, LogSource, PowerBand, RunError, Scheduler, Strike
+from detectors.telemetry import GpuReading, GpuRef, History
 from watcher.daemon.answer import Answer
-from watcher.daemon.gaps import Gaps
 from watcher.daemon.history import HistoryRing
 from watcher.daemon.learning import SpinWhileStepping, power_band
 from watcher.daemon.ledger import Ledger
 from watcher.daemon.nodes import NodeFold
 from watcher.daemon.progress import RunProgress, root_cause
+from watcher.daemon.saved import dump_node, dump_progress, load_band, load_node, load_progress
 from watcher.events import LogEvent
 from watcher.snapshot import LogLine, LogStatus
 
@@ -257,33 +257,17 @@ class RunFold:
     # -- over restarts -------------------------------------------------------------------------------------------
 
     def dump(self) -> bytes:
-        """What must outlive the daemon: attempt, step, gaps, inventory. The band is learnt again in minutes."""
-        p = self._progress
+        """What must outlive the daemon: attempt, step, gaps, working power, inventory."""
         return json.dumps(
             {
                 "version": 1,
-                "attempt": asdict(p.attempt),
-                "past": [asdict(item) for item in p.past],
-                "phase": asdict(p.phase),
-                "gaps": {name: gaps.values() for name, gaps in p.gaps.items()},
-                "durations": {name: gaps.values() for name, gaps in p.durations.items()},
-                "save_interval": p.save_interval.values(),
-                "numbers": {name: getattr(p, name) for name in _NUMBERS},
+                "progress": dump_progress(self._progress),
                 "band": asdict(self._band) if self._band is not None else None,
-                "band_of": list(self._band_of),
-                "spin": self._spin.longest_seconds,
+                "band_of": self._band_of,
+                "gpus": [[ref.node, ref.uuid, ref.index, ref.name] for ref in self._history.view().gpus],
+                "spin_seconds": self._spin.longest_seconds,
                 "read_to": self._read_to,
-                "nodes": {
-                    node.name: {
-                        "inventory": node.inventory,
-                        "last_seen": node.last_seen,
-                        "ecc_baseline": node.ecc_baseline,
-                        "ecc_last": node.ecc_last,
-                        "failures": node.failures,
-                        "answered_at": node.answered_at,
-                    }
-                    for node in self.nodes.values()
-                },
+                "nodes": {node.name: dump_node(node) for node in self.nodes.values()},
             },
             separators=(",", ":"),
         ).encode()
@@ -292,51 +276,19 @@ class RunFold:
         """Take over what `dump` wrote. Raises ValueError where it cannot be read; the fold then is as it was."""
         try:
             state = json.loads(data)
-            p = self._progress
-            attempt = _attempt_of(state["attempt"])
-            past = [_past_of(item) for item in state["past"]]
-            phase = type(p.phase)(**state["phase"])
-            band = state["band"]
-            band = _band_of(band) if band else None
-            gaps = {name: Gaps.of(values) for name, values in state["gaps"].items()}
-            durations = {name: Gaps.of(values) for name, values in state["durations"].items()}
-            numbers = {name: state["numbers"][name] for name in _NUMBERS}
-        except (KeyError, TypeError, AttributeError) as error:
+            progress = load_progress(state["progress"])
+            band = load_band(state["band"])
+            band_of = tuple(state["band_of"])
+            gpus = [GpuRef(*raw) for raw in state["gpus"] if raw[0] in self.nodes]
+            spin = SpinWhileStepping(float(state["spin_seconds"]))
+            read_to = {str(file): int(offset) for file, offset in state["read_to"].items()}
+            nodes = {name: load_node(name, raw) for name, raw in state["nodes"].items() if name in self.nodes}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the saved state of run {self.settings.name} cannot be read: {error!r}") from error
-        p.attempt, p.phase, p.gaps, p.durations = attempt, phase, gaps, durations
-        p.past.extend(past)
-        p.save_interval = Gaps.of(state["save_interval"])
-        for name, value in numbers.items():
-            setattr(p, name, value)
-        self._band = band
-        self._spin.longest_seconds = state["spin"]
-        self._read_to.update(state["read_to"])
-        for name, saved in state["nodes"].items():
-            node = self.nodes.get(name)
-            if node is not None:
-                node.inventory.update(saved["inventory"])
-                node.last_seen.update(saved["last_seen"])
-                node.ecc_baseline.update(saved["ecc_baseline"])
-                node.ecc_last.update(saved["ecc_last"])
-                node.failures, node.answered_at = saved["failures"], saved["answered_at"]
-
-
-_NUMBERS = (
-    "source", "last_line_at", "last_step", "last_step_at", "first_step", "first_step_at", "last_progress_at",
-    "steps_seen", "total_steps", "last_checkpoint_at", "last_checkpoint_step", "between", "implied_end", "best_step",
-)  # fmt: skip
-
-
-def _band_of(raw: dict[str, Any]) -> PowerBand:
-    raw = {**raw, "median_watts": tuple(raw["median_watts"]), "spread_watts": tuple(raw["spread_watts"])}
-    return PowerBand(**raw)
-
-
-def _attempt_of(raw: dict[str, Any]) -> Attempt:
-    errors = tuple(RunError(**error) for error in raw["errors"])
-    return Attempt(**{**raw, "errors": errors, "nodes": tuple(raw["nodes"])})
-
-
-def _past_of(raw: dict[str, Any]) -> PastAttempt:
-    cause = RunError(**raw["cause"]) if raw["cause"] else None
-    return PastAttempt(**{**raw, "cause": cause, "nodes": tuple(raw["nodes"])})
+        progress.on_working = self._working
+        self._progress, self._band, self._band_of, self._spin = progress, band, band_of, spin
+        self._read_to = read_to
+        self._history.expect(gpus)
+        for name, node in nodes.items():
+            node.expected = self.nodes[name].expected
+            self.nodes[name] = node

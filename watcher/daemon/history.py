@@ -39,6 +39,10 @@ class HistoryRing:
             name: np.zeros((self._capacity, 0), kind) for name, kind in COLUMNS.items()
         }
 
+    def expect(self, gpus: Iterable[GpuRef]) -> None:
+        """Columns in a given order before their first reading, so that what was learnt per column fits again."""
+        self._make_columns([(ref.node, GpuReading(uuid=ref.uuid, index=ref.index, name=ref.name)) for ref in gpus])
+
     def append(self, at: float, readings: Iterable[tuple[str, Sequence[GpuReading]]]) -> None:
         """One row at `at` from the fresh readings of each node; what is absent is NaN."""
         fresh = [(node, gpu) for node, gpus in readings for gpu in gpus]
@@ -60,9 +64,10 @@ class HistoryRing:
         self._used += 1
 
     def mark_progressing(self, since_at: float, until_at: float) -> None:
-        """Rows in (since, until] lie between two steps of a training phase: they show the run at work."""
+        """Rows in [since, until] lie between two steps of a training phase: they show the run at work."""
         at = self._at[: self._used]
-        first, last = np.searchsorted(at, [since_at, until_at], side="right")
+        first = np.searchsorted(at, since_at, side="left")
+        last = np.searchsorted(at, until_at, side="right")
         self._progressing[first:last] = True
 
     def view(self) -> History:
