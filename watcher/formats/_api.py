@@ -47,7 +47,8 @@ class Format:
 
 
 class Held(list[LogEvent]):
-    """No event yet, but the line belongs to a record still being gathered: lower formats leave it alone."""
+    """Events of earlier lines (or none); this line belongs to a record still being gathered, so lower formats leave it
+    alone."""
 
 
 HELD = Held()

@@ -121,7 +121,7 @@ ROWS: tuple[Row, ...] = (
          r"process rank (?P<rank2>\d+) with PID \d+ on node (?P<host>[\w.-]+) exited on signal|"
          r"exited with (?:a )?non-zero (?:exit )?(?:code|status)"),
     _row("other", "cause", "received signal|preemption detected|sigterm", r"Received signal 15\b|Preemption detected|"
-         r"(?:Received|Caught|Got) SIGTERM"),
+         r"(?:Received|Receiving|Caught|Got) SIGTERM"),
     _row("other", "weak", "dist internal error|err0", r"\bERR\d{5} \w+"),
     _row("other", "weak", "actor died|died unexpectedly|rayactorerror",
          r"actor died unexpectedly|RayActorError|worker died unexpectedly"),

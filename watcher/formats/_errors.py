@@ -20,6 +20,7 @@ ERROR_HINTS: tuple[str, ...] = (
 _MAYBE = re2.compile("|".join(re2.escape(hint) for hint in ERROR_HINTS))
 _RANK = re.compile(r"\[rank(\d{1,6})\]:|\[Rank (\d{1,6})\]|\bRank:? ?(\d{1,6})\]|\bRankID:(\d{1,6})\b")
 _NCCL_HOST = re.compile(r"(?:^|\s)([A-Za-z][\w.-]{0,200}):\d+:\d+ \[\d+\] ")
+_SYSLOG_HOST = re.compile(r"^[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d ([\w.-]{1,255}) kernel:")
 _WHAT = re.compile(r"\s{0,8}what\(\):\s{0,4}(.*)")
 _REPORT = re.compile(r"\s{0,8}(?:traceback|exitcode|error_file)\s{0,4}: ")  # of a launcher, read by ElasticReport
 TERMINATE = "terminate called after throwing"
@@ -37,7 +38,7 @@ class ErrorCollector:
         self._aborts: dict[Writer, tuple[int, Prefix]] = {}
         self._elastic = ElasticReport()
         self._known: OrderedDict[tuple[str, int | None, str | None, str], None] = OrderedDict()
-        self._any = False  # an error of this attempt was seen
+        self._first: int | None = None  # line of the first error of this attempt
         self._finished = False
         self._steps = 0
 
@@ -50,7 +51,7 @@ class ErrorCollector:
         """A record was read: what came before it did not end the run, if more follow."""
         self._steps += 1
         if self._steps == STEPS_THAT_CLEAR:
-            self._any = False
+            self._first = None
             self._known.clear()
 
     def finished(self) -> None:
@@ -59,7 +60,7 @@ class ErrorCollector:
 
     def began(self) -> None:
         """A new attempt begins."""
-        self._any = self._finished = False
+        self._first, self._finished = None, False
         self._known.clear()
 
     def feed(self, prefix: Prefix, lower: str, number: int) -> list[LogEvent]:
@@ -202,8 +203,9 @@ class ErrorCollector:
             self._known[key] = None
             if len(self._known) > MAX_KNOWN:
                 self._known.popitem(last=False)
-        cascade = weight == "cascade" or (weight == "weak" and self._any) or self._finished
-        self._any, self._steps = True, 0
+        after = self._first is not None and self._first < line
+        cascade = weight == "cascade" or (weight == "weak" and after) or self._finished
+        self._first, self._steps = line if self._first is None else min(self._first, line), 0
         message = (text or place).strip()[:MAX_MESSAGE]
         return [
             LogEvent(event="error", line=line, kind=kind, message=message, rank=rank, host=host, cascade=cascade)  # type: ignore[arg-type]
@@ -227,5 +229,5 @@ def _host(prefix: Prefix, match: re.Match[str] | None) -> str | None:
     named = [value for key, value in (match.groupdict() if match else {}).items() if key.startswith("host") and value]
     if named:
         return named[0]
-    found = _NCCL_HOST.search(prefix.text)
+    found = _NCCL_HOST.search(prefix.text) or _SYSLOG_HOST.match(prefix.text)
     return found[1] if found else prefix.host

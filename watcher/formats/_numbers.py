@@ -6,11 +6,12 @@ import re
 
 # one number: sign, thousands separators, fraction, exponent; or a word for what is none
 NUMBER = (
-    r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|NaN|NAN|inf|Inf|INF)\b"
+    r"(?:[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|"
+    r"[-+]?(?:nan|NaN|NAN|inf|Inf|INF)\b)"
 )
 _SUFFIX = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9, "T": 1e12}
 _CLOCK = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d)(?::(\d\d(?:\.\d+)?))?$")
-_TIME_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "secs": 1.0, "m": 60.0, "h": 3600.0}
+_IN_A_SECOND = {"us": 1e6, "µs": 1e6, "ms": 1e3}
 
 
 def number(text: str | float | None) -> float | None:
@@ -47,7 +48,7 @@ def whole(text: str | float | None) -> int | None:
 def seconds(text: str | None, unit: str = "s") -> float | None:
     """`548.72` in `ms` to seconds."""
     value = number(text)
-    return None if value is None else value * _TIME_UNITS.get(unit, 1.0)
+    return None if value is None else value / _IN_A_SECOND.get(unit, 1.0)
 
 
 def clock_seconds(text: str) -> float | None:

@@ -40,7 +40,7 @@ _FORMS = tuple(
         r"\s*\[rank(?P<rank>\d{1,6})\]:\s?",
         r"\s*\[(?P<role>default|trainer|worker|node)_?(?P<local>\d{1,4})\]:\s?",
         r"\s*\((?P<actor>[\w.:/-]{1,60})?(?:,? ?pid=\d+)(?:, ip=(?P<ip>[\d.a-fA-F:]+))?(?:, rank=\d+)?\)\s",
-        r"\s*(?P<host>(?!(?:epoch|step|iter|gpu|cuda|rank|layer|loss|train|val|test|eval|batch|node_?rank|top|acc|v)\d+:)"
+        r"\s*(?P<host>(?!(?:epoch|step|iter|gpu|cuda|rank|layer|loss|train|val|test|eval|batch|node_?rank|top|acc|v|nvidia-nvswitch)\d+:)"
         r"(?:[a-zA-Z][\w-]{0,62}(?:\.[\w-]{1,62}){0,6})):\s(?=.)",
         rf"\s*-\s+[\w.]{{1,60}}\s+-\s+{_LEVEL}\s+-\s+",  # ` - root - INFO - ` after its time
         rf"\s*{_LEVEL}\s+(?:[|:>-]{{1,2}}\s+)?(?=\S)",

@@ -18,6 +18,7 @@ from watcher.formats._errors import ERROR_HINTS, ErrorCollector
 from watcher.formats._prefix import Prefix, split_prefix, strip_control
 
 MAX_LINE = 65_536  # characters of one part that errors are searched in
+LAST_RESORT = -100  # formats of this priority see only lines that nobody else knows
 MAX_FORMAT_LINE = 16_384  # characters that a format is given
 
 
@@ -141,6 +142,8 @@ class LogReader:
             if _claims(events, number):
                 return events
         for form, reader in self._readers:
+            if events and form.priority <= LAST_RESORT:
+                break
             if form.hints and form.name not in self._busy and not any(hint in lower for hint in form.hints):
                 continue
             found = _safely_feed(reader, text, number)

@@ -121,7 +121,11 @@ def _first_cause(errors: list[LogEvent]) -> LogEvent:
 
 def _ended_by(errors: list[LogEvent]) -> Ends:
     """Crashed, or stopped where somebody or a limit asked for it before anything broke."""
-    return "stopped" if _first_cause(errors).kind in STOPPED else "crashed"
+    if all(error.kind in ("xid", "gpu_lost") for error in errors):
+        return "unknown"  # the kernel's log tells of the node, not of the run
+    first = _first_cause(errors)
+    asked = first.kind in STOPPED or (first.message or "").startswith("KeyboardInterrupt")
+    return "stopped" if asked else "crashed"
 
 
 def _asks_to_stop(event: LogEvent) -> bool:

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from watcher.events import LogEvent
-from watcher.formats._api import HELD, Format
+from watcher.formats._api import Format, Held
 from watcher.formats._numbers import NUMBER, number
 
 _CHAT = re.compile(
@@ -35,7 +35,7 @@ class DeepSpeedChatReader:
             out = self.flush()
             epoch, step, loss = float(found[1]), int(found[2]), number(found[3])
             self._held, self._age = LogEvent(event="step", line=at, step=step, epoch=epoch, loss=loss), 0
-            return out or HELD
+            return Held(out)
         if self._held is None:
             return []
         latency = _LATENCY.search(line)

@@ -36,6 +36,7 @@ _LOSS = re.compile(
 _VALIDATION = re.compile(r"\b(?:val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?)\b[^|]{0,40}", re.IGNORECASE)
 _TRAINING = re.compile(r"\btrain", re.IGNORECASE)
 _PER_SECOND = r"(?:/|per[_ ])s(?:ec(?:ond)?)?"
+_SAMPLES = "samples|images|imgs|seqs|sequences|examples"
 _RATES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("learning_rate", re.compile(rf"\b(?:lr|learning[_ ]rate)[\"']?\s{{0,3}}[:=]?\s{{0,3}}\[?({NUMBER})", re.I)),
     ("grad_norm", re.compile(rf"\b(?:grad(?:ient)?[_ ]?norm|gnorm)[\"']?\s{{0,3}}[:=]?\s{{0,3}}({NUMBER})", re.I)),
@@ -43,8 +44,8 @@ _RATES: tuple[tuple[str, re.Pattern[str]], ...] = (
         rf"\b(?:tok(?:en)?s?[_ ]?{_PER_SECOND})[\"']?\s{{0,3}}[:=]\s{{0,3}}({NUMBER})|"
         rf"({NUMBER})\s?tok(?:en)?s?/s", re.I)),
     ("samples_per_second", re.compile(
-        rf"\b(?:(?:samples|images|imgs|seqs|sequences|examples)[_ ]?{_PER_SECOND})[\"']?\s{{0,3}}[:=]\s{{0,3}}({NUMBER})|"
-        rf"({NUMBER})\s?(?:samples|images|imgs|img|seqs|sequences|examples)/s", re.I)),
+        rf"\b(?:{_SAMPLES})[_ ]?{_PER_SECOND}[\"']?\s{{0,3}}[:=]\s{{0,3}}({NUMBER})|"
+        rf"({NUMBER})\s?(?:{_SAMPLES}|img)/s", re.I)),
     ("iterations_per_second", re.compile(
         rf"\b(?:ips|(?:it|iter|step)s?[_ ]?{_PER_SECOND})[\"']?\s{{0,3}}[:=]\s{{0,3}}({NUMBER})|"
         rf"({NUMBER})\s?(?:it|iter|step)s?/s", re.I)),
@@ -52,7 +53,8 @@ _RATES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )  # fmt: skip
 _TIME = re.compile(
     rf"(?<![\w-])(?:(?:step|iter(?:ation)?|batch|train)?[_ ]?(?:time|dt)|elapsed|took)"
-    rf"(?:\([\w/]{{1,12}}\))?(?:[_ /]per[_ ](?:step|iter\w{{0,6}}))?[\"']?\s{{0,3}}[:=]?\s{{0,3}}({NUMBER})(?:/[\d.]{{1,12}})?\s?(ms|s|sec|secs|seconds)\b",
+    rf"(?:\([\w/]{{1,12}}\))?(?:[_ /]per[_ ](?:step|iter\w{{0,6}}))?[\"']?\s{{0,3}}[:=]?\s{{0,3}}"
+    rf"({NUMBER})(?:/[\d.]{{1,12}})?\s?(ms|s|sec|secs|seconds)\b",
     re.IGNORECASE,
 )
 _MODEL = r"(?:the )?(?:model |training )?(?:checkpoint|content|weights|state|model)\b"
@@ -69,6 +71,8 @@ class GenericReader:
 
     def __init__(self) -> None:
         self._first_epoch: int | None = None
+        self._epoch: int | None = None
+        self._before = self._last = 0  # steps of the epochs before where their length is not printed
 
     def feed(self, line: str, at: int) -> list[LogEvent]:
         text = line[:2000]
@@ -85,8 +89,7 @@ class GenericReader:
         epoch = _epoch(text)
         step, total = int(match[1]), int(match[2]) if match[2] else None
         if of_epoch and epoch is not None:
-            first = self._first_epoch = epoch if self._first_epoch is None else self._first_epoch
-            step, total = step + max(0, epoch - min(first, 1)) * (total or 0), None
+            step, total = self._over_epochs(step, total, epoch), None
         taken = _TIME.search(text)
         return [
             LogEvent(
@@ -98,6 +101,15 @@ class GenericReader:
 
     def flush(self) -> list[LogEvent]:
         return []
+
+    def _over_epochs(self, step: int, length: int | None, epoch: int) -> int:
+        first = self._first_epoch = epoch if self._first_epoch is None else self._first_epoch
+        if length is not None:
+            return step + max(0, epoch - min(first, 1)) * length
+        if self._epoch is not None and epoch != self._epoch:
+            self._before = self._before + self._last if epoch > self._epoch else 0
+        self._epoch, self._last = epoch, step
+        return self._before + step
 
     def _epoch_only(self, text: str, at: int) -> list[LogEvent]:
         epoch = _epoch(text)

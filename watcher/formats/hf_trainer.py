@@ -7,12 +7,13 @@ other rank's, a throttled one) both stand alone.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import Any
 
 from watcher.events import LogEvent
-from watcher.formats._api import HELD, Format
+from watcher.formats._api import Format, Held
 from watcher.formats._bars import Bar, find_bar
 from watcher.formats._numbers import number, whole
 from watcher.formats._phases import phase_table
@@ -27,7 +28,7 @@ _phases = phase_table(
     ("training", "start", r"\*{5} Running training \*{5}"),
     ("evaluation", "start", r"\*{5} Running (?:Evaluation|Prediction)"),
     ("checkpoint", "start", r"Saving model checkpoint to|Saving (?:current state|FSDP model|Optimizer state) to|"
-                            r"\[save_checkpoint\]|Saving model to "),
+                            r"\[save_checkpoint\]|Saving FSDP model to "),
     ("checkpoint", "end", r"Optimizer state saved in|Special tokens file saved in|tokenizer config file saved in|"
                           r"Random states saved in"),
     ("training", "end", r"^Training completed\. Do not forget"),
@@ -42,9 +43,8 @@ class _Span:
     low: float = 0.0
     high: float = float("inf")
 
-    def accepts(self, step: int, epoch: float, digits: int) -> bool:
-        """Whether the pair agrees with those before; learns from it if so."""
-        half = 0.5 * 10.0**-digits
+    def accepts(self, step: int, epoch: float, half: float) -> bool:
+        """Whether the pair agrees with those before; learns from it if so. `half`: how far the epoch was rounded."""
         if epoch <= half:
             return step <= max(1.0, self.high * 2 * half)
         low, high = step / (epoch + half), step / max(epoch - half, 1e-9)
@@ -59,7 +59,7 @@ class HfReader:
         self._total: int | None = None
         self._epochs: int | None = None
         self._active = False  # a header or a dict was seen: bars here are the Trainer's
-        self._waiting: tuple[LogEvent, int] | None = None  # a dict's event and the digits of its epoch
+        self._waiting: tuple[LogEvent, float] | None = None  # a dict's event, its epoch's rounding
         self._age = 0
         self._bar: Bar | None = None  # the last one whose step no dict has
         self._told: int | None = None  # the step of the last dict that has one
@@ -119,23 +119,23 @@ class HfReader:
         event = _record(pairs, at)
         if event.step is not None:
             return [*out, event]
-        digits = len(pairs.get("epoch", "").partition(".")[2].partition("e")[0]) if "epoch" in pairs else 0
+        half = _rounding(event.epoch or 0.0, quoted="'epoch': '" in text)
         if bar is not None:
             self._bar = bar
-        if self._bar is not None and self._agrees(self._bar, event, digits):
+        if self._bar is not None and self._agrees(self._bar, event, half):
             merged = self._merge(event, self._bar)
             self._told, self._bar = self._bar.done, None
             return [*out, merged]
-        self._waiting, self._age = (event, digits), 0
-        return out or HELD
+        self._waiting, self._age = (event, half), 0
+        return Held(out)
 
-    def _agrees(self, bar: Bar, event: LogEvent, digits: int) -> bool:
+    def _agrees(self, bar: Bar, event: LogEvent, half: float) -> bool:
         if event.epoch is None or self._misses >= 2:
             return False
         if self._span.low == 0.0 and self._total and self._epochs:
             per_epoch = self._total / self._epochs
             self._span = _Span(per_epoch * 0.985 - 0.5, per_epoch * 1.015 + 0.5)
-        return self._span.accepts(bar.done, event.epoch, digits)
+        return self._span.accepts(bar.done, event.epoch, half)
 
     def _merge(self, event: LogEvent, bar: Bar) -> LogEvent:
         self._misses = 0
@@ -152,15 +152,20 @@ class HfReader:
             return [LogEvent(event="progress", line=at, counter=bar.done, counter_total=bar.total)]
         out: list[LogEvent] = []
         if self._waiting is not None:
-            event, digits = self._waiting
+            event, half = self._waiting
             self._waiting = None
-            if self._agrees(bar, event, digits):
+            if self._agrees(bar, event, half):
                 self._told, self._bar = bar.done, None
                 return [self._merge(event, bar)]
             self._misses += 1
             out.append(event)
         self._bar = bar if bar.done != self._told else None  # drawn again after its dict
         return [*out, replace(bar_event(bar, at), format="tqdm")]
+
+
+def _rounding(epoch: float, quoted: bool) -> float:
+    """Half a unit of the last place: two decimals, or four significant digits where the value is a string."""
+    return 0.5 * 10.0 ** (math.floor(math.log10(epoch)) - 3) if quoted and epoch > 0 else 0.005
 
 
 def _bar_before(line: str, end: int) -> Bar | None:

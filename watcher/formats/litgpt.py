@@ -18,7 +18,7 @@ _phases = phase_table(
     ("evaluation", "start", r"^Validating \.\.\."),
     ("evaluation", "end", r"^iter \d+: val loss"),
     ("training", "end", r"^Training time: [\d.]+s|^\| Training time "),
-    ("checkpoint", "start", r"^Saving (?:LoRA |adapter )?(?:weights|checkpoint) to|^Saving (?:adapter|LoRA) weights"),
+    ("checkpoint", "start", r"^Saving (?:LoRA |adapter )?(?:weights|checkpoint) to\b|^Saving (?:adapter|LoRA) weights"),
     ("checkpoint", "end", r"^Saved merged weights to"),
 )
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from watcher.events import LogEvent
-from watcher.formats._api import HELD, Format
+from watcher.formats._api import Format, Held
 from watcher.formats._pairs import fields, pairs
 from watcher.formats._phases import phase_table
 
@@ -53,7 +53,7 @@ class MegatronReader:
         if line.rstrip().endswith("|") and "consumed samples" in line:
             return [*out, _record(line, number)]
         self._held = (number, line, 0)
-        return out or HELD
+        return Held(out)
 
     def flush(self) -> list[LogEvent]:
         held, self._held = self._held, None
@@ -70,7 +70,7 @@ class MegatronReader:
             if not text.rstrip().endswith("|") and _REST.search(line) and len(text) < 4000:
                 self._held = (first, f"{text.rstrip()} {line.strip()}", age + 1)
                 wrapped_to_its_end = line.rstrip().endswith("|") and "consumed samples" in text
-                return self.flush() if wrapped_to_its_end else HELD
+                return self.flush() if wrapped_to_its_end else Held()
             if age >= WAIT_LINES or ("consumed samples" in text):
                 out += self.flush()
             else:

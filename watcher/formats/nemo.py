@@ -19,7 +19,6 @@ _phases = phase_table(
     ("checkpoint", "start", r"Scheduled async checkpoint save for"),
     ("checkpoint", "end", r"Async checkpoint save for step \d+ .{0,1000}finalized successfully|"
                           r"Successfully saved checkpoint from iteration"),
-    ("finished", "start", r"`Trainer\.fit` stopped:"),
 )  # fmt: skip
 
 
@@ -63,6 +62,4 @@ class NemoReader:
         return [*out, event]
 
 
-FORMAT = Format(
-    "nemo", NemoReader, hints=("training epoch", "validation: iteration", "checkpoint", "trainer.fit"), priority=60
-)
+FORMAT = Format("nemo", NemoReader, hints=("training epoch", "validation: iteration", "checkpoint"), priority=60)

@@ -25,7 +25,7 @@ def _parse(line: str, at: int) -> Iterable[LogEvent]:
     if found and (bar := find_bar(line[found.end() :])):
         yield LogEvent(
             event="step", line=at, step=int(found[2]), epoch=float(found[1]), loss=number(found[3]),
-            step_seconds=bar.seconds_per, iterations_per_second=bar.per_second,
+            step_seconds=bar.seconds_per, iterations_per_second=bar.per_second, format="tqdm",
         )  # fmt: skip
         return
     written = _LINE.match(line)
