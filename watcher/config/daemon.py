@@ -1,0 +1,117 @@
+"""The daemon's file. Each plug-in owns its own section; a part of the file is enough for `replay`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ClusterShell.NodeSet import NodeSet, NodeSetException
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from watcher.config.detectors import detectors_model
+from watcher.config.listen import Listen
+from watcher.config.logs import LogConfig
+
+if TYPE_CHECKING:
+    Detectors = BaseModel
+else:
+    Detectors = detectors_model()
+
+MAX_NODES = 50_000
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+def _nodes(value: Any) -> Any:
+    """A hostlist ("node[001-048],login1") or a list of them, each node once, in their order."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        raise ValueError('must be a hostlist like "node[001-048]" or a list of names')
+    try:
+        sets = [NodeSet(text) for text in texts]
+    except NodeSetException as error:
+        raise ValueError(f"not a hostlist: {error}") from None
+    if sum(len(nodes) for nodes in sets) > MAX_NODES:
+        raise ValueError(f"more than {MAX_NODES} nodes")
+    return tuple(dict.fromkeys(str(name) for nodes in sets for name in nodes))
+
+
+Nodes = Annotated[tuple[str, ...], BeforeValidator(_nodes)]
+
+
+class AgentsSection(Section):
+    """How the agents are asked. `addresses`: NODE: HOST[:PORT] where the name alone does not lead there."""
+
+    port: int = Field(default=9876, ge=1, le=65_535)
+    token_file: Path | None = None
+    timeout_seconds: float = Field(default=5.0, gt=0, le=60)
+    addresses: dict[str, str] = Field(default_factory=dict)
+
+
+class DeadManSection(Section):
+    """A URL that is asked after each full good cycle; its owner pages when it stays silent."""
+
+    url: str | None = None
+    url_file: Path | None = None
+    interval_seconds: float = Field(default=60.0, ge=5)
+
+    @model_validator(mode="after")
+    def _one(self) -> DeadManSection:
+        if (self.url is None) == (self.url_file is None):
+            raise ValueError("give url or url_file, one of them")
+        return self
+
+
+class RecordingSection(Section):
+    """JSON lines of all that was seen, for `replay`; the oldest file goes when `keep_files` are full."""
+
+    path: Path
+    file_bytes: int = Field(default=256 << 20, ge=1 << 16)
+    keep_files: int = Field(default=8, ge=1, le=1000)
+
+
+class DaemonSection(Section):
+    listen: Listen = Listen("127.0.0.1", 9877)
+    token_file: Path | None = None
+    database: Path = Path("/var/lib/runwatch/runwatch.db")
+    interval_seconds: float = Field(default=10.0, ge=1, le=300)
+    agents: AgentsSection = AgentsSection()
+    dead_man: DeadManSection | None = None
+    recording: RecordingSection | None = None
+    public_url: str = ""  # where a person reaches this daemon; links in pages begin with it
+
+    @model_validator(mode="after")
+    def _token(self) -> DaemonSection:
+        self.listen.check_token(self.token_file)
+        return self
+
+
+class RunSection(Section):
+    name: str = Field(min_length=1, max_length=120, pattern=r"^[^/\s][^/\n]*$")
+    nodes: Nodes = ()
+    logs: tuple[LogConfig, ...] = ()
+    logs_are_per_node: bool = False  # an error in a node's own log is tied to that node
+    expected_gpus: int | None = Field(default=None, ge=1, le=64)  # on each node
+    gpu_hour_price: float | None = Field(default=None, ge=0)
+    currency: str = "USD"
+    detectors: Detectors | None = None
+
+
+class DaemonConfig(Section):
+    """The whole file. `clock_scale` is for tests alone: the process lives that many times faster."""
+
+    daemon: DaemonSection = DaemonSection()
+    runs: tuple[RunSection, ...] = ()
+    detectors: Detectors | None = None
+    channels: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    routes: tuple[dict[str, Any], ...] = ()
+    clock_scale: float = Field(default=1.0, gt=0)
+
+    @model_validator(mode="after")
+    def _names(self) -> DaemonConfig:
+        names = [run.name for run in self.runs]
+        if doubled := next((name for name in names if names.count(name) > 1), None):
+            raise ValueError(f"two runs are called {doubled!r}")
+        return self

@@ -1,0 +1,150 @@
+"""YAML -> a checked model. All errors at once, each with file, line, key path and what to do."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from rapidfuzz import process
+
+MAX_BYTES = 4 << 20
+MAX_PROBLEMS = 100
+CLOSE_ENOUGH = 60.0
+Loc = tuple[int | str, ...]
+M = TypeVar("M", bound=BaseModel)
+
+
+class ConfigError(Exception):
+    """`problems`: one readable line each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = list(problems)
+
+
+def load(path: Path, model: type[M]) -> M:
+    """The file as `model`. Raises ConfigError."""
+    values, lines = read_yaml(path)
+    return validate(values, model, str(path), lines)
+
+
+def validate(values: Any, model: type[M], where: str, lines: Mapping[Loc, int] | None = None) -> M:
+    """Plain values as `model`. `lines`: key path -> line, for the messages. Raises ConfigError."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(list(_problems(error, model, where, lines or {}))[:MAX_PROBLEMS]) from None
+
+
+def read_yaml(path: Path) -> tuple[Any, dict[Loc, int]]:
+    """The plain values of a YAML file and the line of each key. Raises ConfigError."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError([f"{path}: larger than {MAX_BYTES >> 20} MiB, this is no config"])
+        text = data.decode("utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: not UTF-8 text at byte {error.start}"]) from None
+    except OSError as error:
+        raise ConfigError([f"{path}: {error.strerror}"]) from None
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError([f"{path}:{line}: not YAML: {error.problem or error.context}"]) from None
+    except yaml.YAMLError as error:
+        raise ConfigError([f"{path}: not YAML: {error}"]) from None
+    lines: dict[Loc, int] = {}
+    doubled: list[str] = []
+    if node is not None:
+        _walk(node, (), lines, doubled, str(path))
+    if doubled:
+        raise ConfigError(doubled)
+    return yaml.safe_load(text) or {}, lines
+
+
+def _walk(node: yaml.Node, at: Loc, lines: dict[Loc, int], doubled: list[str], where: str) -> None:
+    lines.setdefault(at, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        seen: set[Hashable] = set()
+        for key, value in node.value:
+            name = key.value
+            place = (*at, name)
+            if name in seen:
+                doubled.append(f"{where}:{key.start_mark.line + 1}: {dotted(place)}: the key stands here twice")
+            seen.add(name)
+            lines[place] = key.start_mark.line + 1
+            _walk(value, place, lines, doubled, where)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            _walk(value, (*at, number), lines, doubled, where)
+
+
+def dotted(loc: Sequence[int | str]) -> str:
+    """`runs[0].logs[1].path`."""
+    text = ""
+    for part in loc:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _problems(error: ValidationError, model: type[BaseModel], where: str, lines: Mapping[Loc, int]) -> Iterator[str]:
+    for item in error.errors(include_url=False, include_input=False):
+        loc: Loc = _real(tuple(item["loc"]), lines)
+        message = item["msg"].removeprefix("Value error, ")
+        if item["type"] == "extra_forbidden":
+            message = "unknown key" + _suggestion(str(loc[-1]), _keys_at(model, loc[:-1]))
+        elif item["type"] == "missing":
+            message = "is missing"
+        line = next((lines[loc[:n]] for n in range(len(loc), -1, -1) if loc[:n] in lines), None)
+        place = f"{where}:{line}" if line is not None else where
+        yield f"{place}: {dotted(loc)}: {message}" if loc else f"{place}: {message}"
+
+
+def _real(loc: Loc, lines: Mapping[Loc, int]) -> Loc:
+    """Without the names that pydantic puts in for the members of a union."""
+    if not lines:
+        return loc
+    out: Loc = ()
+    for n, part in enumerate(loc):
+        if (*out, part) in lines or n == len(loc) - 1:
+            out = (*out, part)
+    return out
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    best = process.extractOne(name, known, score_cutoff=CLOSE_ENOUGH)
+    if best is not None:
+        return f" (did you mean {best[0]}?)"
+    return f"; known here: {', '.join(sorted(known))}" if known else ""
+
+
+def _keys_at(model: type[BaseModel], loc: Loc) -> list[str]:
+    """Keys that the model knows at a place."""
+    here: list[Any] = [model]
+    for part in loc:
+        here = [inner for kind in here for inner in _inside(kind, part)]
+    return [name for kind in here for name in (kind.model_fields if _is_model(kind) else ())]
+
+
+def _inside(kind: Any, part: int | str) -> list[Any]:
+    if _is_model(kind):
+        field = kind.model_fields.get(str(part))
+        return _members(field.annotation) if field is not None else []
+    arguments = [a for a in get_args(kind) if a is not Ellipsis]
+    return _members(arguments[-1]) if arguments and get_origin(kind) is not None else []
+
+
+def _members(kind: Any) -> list[Any]:
+    """The kinds that a union offers, or the kind itself."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return [member for argument in get_args(kind) for member in _members(argument)]
+    return [kind]
+
+
+def _is_model(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -1,0 +1,138 @@
+"""The daemon's life: ask all agents, fold, judge, store, send, and say outside that all of it worked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from alerts.desk import AlertDesk
+from alerts.facts import RunFacts, facts_from_frame
+from alerts.incidents import Judged, Transition
+from alerts.worker import Worker
+from detectors.frame import Frame
+from watcher.clock import Clock
+from watcher.daemon.answer import Answer
+from watcher.daemon.collect import Collector
+from watcher.daemon.dead_man import DeadManSwitch
+from watcher.daemon.evaluate import Evaluator
+from watcher.daemon.pipeline import WatchedRun
+from watcher.daemon.recording import Recorder
+from watcher.daemon.shared_logs import SharedLogs
+
+log = logging.getLogger(__name__)
+JUMP_POLLS = 6.0  # a pause or a jump of the clock larger than this: look again before judging
+
+
+@dataclass(slots=True)
+class Health:
+    """What /healthz, /metrics and the dead-man's switch go by. Instants in unix seconds."""
+
+    started_at: float
+    last_tick_at: float | None = None
+    last_good_cycle_at: float | None = None
+    tick_seconds: float = 0.0
+    ticks_count: int = 0
+    skipped_count: int = 0  # looked without judging, after a jump of the clock
+    errors_count: int = 0
+    error: str | None = None
+
+    def is_live(self, now: float, interval: float) -> bool:
+        """The loop turns: a cycle ended within the last six."""
+        return now - (self.last_tick_at if self.last_tick_at is not None else self.started_at) < 6 * interval + 30
+
+
+@dataclass(slots=True)
+class Daemon:
+    """All parts are given; this only turns the crank. `save`: writes what runs have taught, given the name."""
+
+    runs: Sequence[WatchedRun]
+    collector: Collector
+    desk: AlertDesk
+    workers: Sequence[Worker]
+    clock: Clock
+    interval_seconds: float
+    save: Callable[[Sequence[WatchedRun]], None]
+    shared_logs: Sequence[SharedLogs] = ()
+    recorder: Recorder | None = None
+    dead_man: DeadManSwitch | None = None
+    on_transitions: Callable[[Sequence[Transition]], None] = lambda transitions: None
+    evaluator: Evaluator = field(default_factory=Evaluator)
+    frames: dict[str, Frame] = field(default_factory=dict)
+    answers: dict[str, Answer] = field(default_factory=dict)
+    health: Health = field(init=False)
+    _before: tuple[float, float] | None = None  # wall and monotonic clock of the last cycle
+
+    def __post_init__(self) -> None:
+        self.health = Health(self.clock.time())
+
+    async def tick(self) -> None:
+        """One full cycle. Whatever fails in it is said and counted; the next cycle comes."""
+        began = self.clock.monotonic()
+        try:
+            await self._cycle()
+            self.health.error = None
+        except Exception as error:  # the loop must turn whatever a cycle meets
+            self.health.errors_count += 1
+            if self.health.error is None:
+                log.exception("cycle failed")
+            self.health.error = repr(error)[:300]
+        self.health.last_tick_at = self.clock.time()
+        self.health.tick_seconds = self.clock.monotonic() - began
+        self.health.ticks_count += 1
+
+    async def _cycle(self) -> None:
+        answers = await self.collector.ask_all(self.recorder.note if self.recorder is not None else None)
+        self.answers = {answer.node: answer for answer in answers}
+        if self.recorder is not None:
+            await asyncio.to_thread(self.recorder.flush)
+        for run in self.runs:
+            for node in run.fold.nodes:
+                if node in self.answers:
+                    run.fold.observe(self.answers[node])
+        for logs in self.shared_logs:
+            lines, statuses = await logs.read()
+            logs.fold.observe_log(self.clock.time(), lines, statuses)
+        now = self.clock.time()
+        if self._jumped(now):
+            self.health.skipped_count += 1
+            return
+        judged = self._judge(now)
+        facts = {name: facts_from_frame(frame) for name, frame in self.frames.items()}
+        transitions = await asyncio.to_thread(self._decide, judged, facts, now)
+        self.on_transitions(transitions)
+        await self._good_cycle(now)
+
+    def _jumped(self, now: float) -> bool:
+        """A suspended machine, a stepped clock or a cycle that hung: what was read before says nothing about now."""
+        tick = self.clock.monotonic()
+        before, self._before = self._before, (now, tick)
+        if before is None:
+            return False
+        wall, passed = now - before[0], tick - before[1]
+        jumped = wall < -1.0 or max(wall, passed) > JUMP_POLLS * self.interval_seconds + 30 or abs(wall - passed) > 30
+        if jumped:
+            log.warning("clock jumped wall_seconds=%.0f monotonic_seconds=%.0f: looking again", wall, passed)
+        return jumped
+
+    def _judge(self, now: float) -> list[Judged]:
+        judged: list[Judged] = []
+        for run in self.runs:
+            frame = run.fold.frame(now)
+            self.frames[frame.run] = frame
+            judged += self.evaluator.judge(frame, run.detectors)
+        return judged
+
+    def _decide(self, judged: Sequence[Judged], facts: dict[str, RunFacts], now: float) -> tuple[Transition, ...]:
+        transitions = self.desk.evaluate(judged, facts, now)
+        self.save(self.runs)
+        return transitions
+
+    async def _good_cycle(self, now: float) -> None:
+        if self.desk.store_error is not None or not all(worker.alive for worker in self.workers):
+            return
+        self.health.last_good_cycle_at = now
+        tick = self.clock.monotonic()
+        if self.dead_man is not None and self.dead_man.is_due(tick):
+            await asyncio.to_thread(self.dead_man.ping, now, tick)

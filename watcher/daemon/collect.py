@@ -1,0 +1,102 @@
+"""Asks all agents at once. A failure is data: one readable line that says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+
+import aiohttp
+
+from alerts.secret import Secret, SecretError
+from watcher.clock import Clock
+from watcher.daemon.answer import Answer
+from watcher.snapshot import SnapshotError, parse_snapshot
+
+MAX_BYTES = 8 << 20  # of one answer; a full ring of events has about 2 MiB
+AT_ONCE = 256
+CHUNK = 1 << 16
+
+
+class Collector:
+    """`addresses`: node -> http://HOST:PORT. Remembers per node up to where its events were read."""
+
+    def __init__(
+        self, addresses: Mapping[str, str], clock: Clock, token: Secret | None = None, timeout_seconds: float = 5.0
+    ) -> None:
+        self._addresses, self._clock, self._token, self._timeout = addresses, clock, token, timeout_seconds
+        self._since: dict[str, str] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Collector:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=AT_ONCE, keepalive_timeout=75),
+            timeout=aiohttp.ClientTimeout(total=self._timeout),
+            trust_env=False,
+            auto_decompress=True,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def ask_all(self, note: Callable[[bytes, Answer], None] | None = None) -> Sequence[Answer]:
+        """One answer a node, in the order of `addresses`. `note` gets the body of each, for the recording."""
+        return await asyncio.gather(*(self._ask(node, url, note) for node, url in self._addresses.items()))
+
+    async def _ask(self, node: str, url: str, note: Callable[[bytes, Answer], None] | None) -> Answer:
+        body = b""
+        try:
+            body = await self._get(node, url)
+            snapshot = parse_snapshot(json.loads(body))
+            answer = Answer(node, self._clock.time(), snapshot)
+            self._since[node] = f"{snapshot.stream}:{snapshot.next_seq}"
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, SnapshotError, SecretError) as error:
+            answer = Answer(node, self._clock.time(), None, self._reason(url, error))
+        if note is not None:
+            note(body, answer)
+        return answer
+
+    async def _get(self, node: str, url: str) -> bytes:
+        assert self._session is not None, "use `async with Collector(...)`"
+        headers = {"Authorization": f"Bearer {self._token.reveal()}"} if self._token is not None else {}
+        since = self._since.get(node)
+        params = {"since": since} if since is not None else {}
+        async with self._session.get(
+            f"{url}/snapshot", params=params, headers=headers, allow_redirects=False
+        ) as response:
+            if response.status != 200:
+                raise SnapshotError(_status(response.status))
+            body = bytearray()
+            async for chunk in response.content.iter_chunked(CHUNK):
+                body += chunk
+                if len(body) > MAX_BYTES:
+                    raise SnapshotError(f"the answer is larger than {MAX_BYTES >> 20} MiB")
+            return bytes(body)
+
+    def _reason(self, url: str, error: Exception) -> str:
+        match error:
+            case SnapshotError() | SecretError():
+                return str(error)
+            case TimeoutError():
+                return f"no answer from {url} within {self._timeout:g} s"
+            case aiohttp.ClientConnectorDNSError():
+                return f"the name in {url} is not known: set daemon.agents.addresses"
+            case aiohttp.ClientConnectorError():
+                return f"cannot connect to {url}: {error.strerror or error.os_error}; is runwatch-agent running there?"
+            case json.JSONDecodeError() | UnicodeDecodeError():
+                return f"{url} does not answer JSON: is this a runwatch agent?"
+            case _:
+                return f"{url}: {type(error).__name__} {error}"[:300]
+
+
+def _status(status: int) -> str:
+    if status in (401, 403):
+        return f"the agent refuses the token (HTTP {status}): compare daemon.agents.token_file with agent.token_file"
+    if status == 404:
+        return "HTTP 404: something else than a runwatch agent listens there"
+    return f"HTTP {status}"

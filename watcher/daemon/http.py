@@ -1,0 +1,161 @@
+"""The daemon's HTTP: health, metrics, JSON of runs and incidents, runbooks. A token guards all but /healthz."""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Awaitable, Callable
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from alerts.desk import UnknownIncident
+from alerts.secret import Secret, SecretError
+from watcher.daemon.metrics import DaemonMetrics
+from watcher.daemon.views import incident_view, jsonable, run_view
+
+if TYPE_CHECKING:
+    from watcher.daemon.app import Daemon
+
+MAX_BODY_BYTES = 64 << 10
+DAY_SECONDS = 86_400.0
+
+
+def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[Any]]) -> Starlette:
+    """`history`: incidents of the last weeks, newest first."""
+    registry = CollectorRegistry()
+    registry.register(DaemonMetrics(daemon))
+
+    def healthz(request: Request) -> Response:
+        live = daemon.health.is_live(daemon.clock.time(), daemon.interval_seconds)
+        return PlainTextResponse("ok\n" if live else "not ok\n", status_code=200 if live else 503)
+
+    def metrics(request: Request) -> Response:
+        encode, kind = choose_encoder(request.headers.get("accept", ""))
+        return Response(encode(registry), media_type=kind)
+
+    def runs(request: Request) -> Response:
+        incidents = daemon.desk.incidents.values()
+        frames = [daemon.frames[name] for name in sorted(daemon.frames)]
+        return _json({"runs": [run_view(frame, incidents) for frame in frames], "now": daemon.clock.time()})
+
+    def incidents(request: Request) -> Response:
+        wanted = request.query_params.get("state", "live")
+        live = [i for i in daemon.desk.incidents.values() if i.state != "resolved"]
+        found = live if wanted == "live" else history()
+        return _json({"incidents": [incident_view(i) for i in found], "now": daemon.clock.time()})
+
+    def incident(request: Request) -> Response:
+        key = request.path_params["key"]
+        found = daemon.desk.incidents.get(key) or next((i for i in history() if i.key == key), None)
+        if found is None:
+            raise HTTPException(404, f"no incident {key!r} is known")
+        return _json(incident_view(found))
+
+    async def change(request: Request) -> Response:
+        key, action = request.path_params["key"], request.path_params["action"]
+        wanted = await _body(request)
+        by = str(wanted.get("by") or "api")[:120]
+        desk, now = daemon.desk, daemon.clock.time()
+        try:
+            if action == "ack":
+                changed = await run_in_threadpool(desk.acknowledge, key, by)
+            elif action == "snooze":
+                seconds = float(wanted.get("seconds") or 3600)
+                if not 60 <= seconds <= 30 * DAY_SECONDS:
+                    raise HTTPException(400, "seconds must lie between 60 and 2592000")
+                changed = await run_in_threadpool(desk.snooze, key, now + seconds, by)
+            elif action == "resolve":
+                why = str(wanted.get("why") or "closed by hand")[:300]
+                changed = await run_in_threadpool(desk.close, key, why, by)
+            else:
+                raise HTTPException(404, f"no such action: {action}")
+        except UnknownIncident as error:
+            raise HTTPException(404, str(error)) from None
+        except (TypeError, ValueError) as error:
+            raise HTTPException(400, str(error)) from None
+        return _json(incident_view(changed))
+
+    def suspects(request: Request) -> Response:
+        ledger = daemon.runs[0].fold.ledger if daemon.runs else None
+        return _json({"strikes": ledger.dump() if ledger is not None else [], "now": daemon.clock.time()})
+
+    routes = [
+        Route("/healthz", healthz),
+        Route("/metrics", metrics),
+        Route("/api/runs", runs),
+        Route("/api/incidents", incidents),
+        Route("/api/incidents/{key:path}/do/{action}", change, methods=["POST"]),
+        Route("/api/incidents/{key:path}", incident),
+        Route("/api/suspects", suspects),
+        Route("/docs/{name}", runbook),
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    if token is not None:
+        app.add_middleware(BearerToken, token=token)
+    return app
+
+
+class BearerToken:
+    """401 for everything but /healthz where the token is not the right one; compared in constant time."""
+
+    def __init__(self, app: Any, token: Secret) -> None:
+        self._app, self._token = app, token
+
+    async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        if scope["type"] == "http" and scope["path"] != "/healthz" and not self._allowed(scope["headers"]):
+            refusal = PlainTextResponse("a bearer token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _allowed(self, headers: list[tuple[bytes, bytes]]) -> bool:
+        given = next((value for name, value in headers if name == b"authorization"), b"")
+        try:
+            wanted = b"Bearer " + self._token.reveal().encode()
+        except SecretError:
+            return False
+        return hmac.compare_digest(given, wanted)
+
+
+async def runbook(request: Request) -> Response:
+    """The Markdown that stands beside a detector."""
+    name = request.path_params["name"]
+    if not name.replace("_", "").isalnum():
+        raise HTTPException(404, "no such runbook")
+    page = resources.files("detectors").joinpath(f"{name}.md")
+    if not page.is_file():
+        raise HTTPException(404, f"no runbook is called {name}")
+    return Response(page.read_text(encoding="utf-8"), media_type="text/markdown; charset=utf-8")
+
+
+async def _body(request: Request) -> dict[str, Any]:
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_BODY_BYTES:
+            raise HTTPException(413, "the body is too large")
+    try:
+        value = json.loads(data) if data else {}
+    except ValueError:
+        raise HTTPException(400, "the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise HTTPException(400, "the body must be a JSON object")
+    return value
+
+
+def _json(value: Any) -> Response:
+    return JSONResponse(jsonable(value))
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, status_code=error.status_code)

@@ -1,0 +1,92 @@
+"""Starts a built daemon: a socket, a scheduler that only ticks, threads that send; stops them in order on SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from starlette.applications import Starlette
+
+from watcher.config.listen import Listen
+from watcher.daemon.app import Daemon
+
+log = logging.getLogger(__name__)
+STOP_SECONDS = 5.0
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; one readable line."""
+
+
+def bind(listen: Listen) -> socket.socket:
+    """A listening socket. Raises ListenError."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((listen.host, listen.port))
+        sock.listen(128)
+    except OSError as error:
+        sock.close()
+        raise ListenError(f"cannot listen on {listen}: {error.strerror}; is another one running there?") from None
+    return sock
+
+
+async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT. `on_listen` hears the address once it answers."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop.set)
+    server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False))
+    serving = asyncio.create_task(server.serve(sockets=[sock]))
+    scheduler = AsyncIOScheduler()
+    async with daemon.collector:
+        for worker in daemon.workers:
+            worker.start()
+        await daemon.tick()
+        scheduler.add_job(
+            daemon.tick,
+            "interval",
+            seconds=daemon.clock.real_seconds(daemon.interval_seconds),
+            max_instances=1,
+            coalesce=True,
+            misfire_grace_time=None,
+        )
+        scheduler.start()
+        host, port = sock.getsockname()[:2]
+        on_listen(str(Listen(host, port)))
+        _notify("READY=1")
+        await stop.wait()
+        _notify("STOPPING=1")
+        scheduler.shutdown(wait=False)
+    server.should_exit = True
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(serving, STOP_SECONDS)
+    await asyncio.to_thread(lambda: [worker.stop(STOP_SECONDS) for worker in daemon.workers])
+    if daemon.recorder is not None:
+        daemon.recorder.close()
+
+
+def _notify(text: str) -> None:
+    """Tells systemd (`Type=notify`), where it started us."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, contextlib.suppress(OSError):
+        sock.sendto(text.encode(), "\0" + address[1:] if address.startswith("@") else address)
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
