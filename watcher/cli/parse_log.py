@@ -49,6 +49,7 @@ def open_log(path: Path) -> IO[bytes]:
 
 
 def run(args: argparse.Namespace) -> int:
+    from watcher.cli._log_account import Account
     from watcher.formats._api import load_formats
     from watcher.formats._summary import Summary
 
@@ -58,15 +59,17 @@ def run(args: argparse.Namespace) -> int:
     every = Summary()
     troubled = False
     for path in args.files:
-        summary = Summary()
+        account = Account(str(path))
         for event in read(path, args.format):
-            summary.add(event)
+            account.add(event)
             every.add(event)
             if args.json:
                 print(_line(event.to_json(), path if several else None))
-        troubled = troubled or summary.ends == "crashed"
+        troubled = troubled or account.summary.ends == "crashed"
         if args.json:
-            print(_line(summary.to_json(), path if several else None))
+            print(_line(account.summary.to_json(), path if several else None))
+        else:
+            print(*account.lines(), sep="\n")
     if several and args.json:
         print(_line(every.to_json(), None))
     return 1 if troubled else 0

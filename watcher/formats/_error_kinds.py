@@ -120,7 +120,7 @@ ROWS: tuple[Row, ...] = (
          r"^Exited with exit code [1-9]|MPI_ABORT was invoked on rank (?P<rank>\d+)|BAD TERMINATION OF ONE OF YOUR|"
          r"process rank (?P<rank2>\d+) with PID \d+ on node (?P<host>[\w.-]+) exited on signal|"
          r"exited with (?:a )?non-zero (?:exit )?(?:code|status)"),
-    _row("other", "cause", "received signal|preemption detected|sigterm", r"Received signal 15\b|Preemption detected|"
+    _row("other", "weak", "received signal|preemption detected|sigterm", r"Received signal 15\b|Preemption detected|"
          r"(?:Received|Receiving|Caught|Got) SIGTERM"),
     _row("other", "weak", "dist internal error|err0", r"\bERR\d{5} \w+"),
     _row("other", "weak", "actor died|died unexpectedly|rayactorerror",

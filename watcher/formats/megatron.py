@@ -39,6 +39,7 @@ class MegatronReader:
     def __init__(self) -> None:
         self._held: tuple[int, str, int] | None = None  # line, text so far, lines since
         self._evaluating = False
+        self._mark: tuple[object, object] = (None, None)  # the last phase edge: two markers in a row tell one
 
     @property
     def busy(self) -> bool:
@@ -49,7 +50,7 @@ class MegatronReader:
         if head is None:
             return self._between(line, number)
         out = self.flush()
-        self._evaluating = False
+        self._evaluating, self._mark = False, (None, None)
         if line.rstrip().endswith("|") and "consumed samples" in line:
             return [*out, _record(line, number)]
         self._held = (number, line, 0)
@@ -82,10 +83,16 @@ class MegatronReader:
             self._evaluating = True
             done, total = float(evaluating[1]), float(evaluating[2])
             out.append(LogEvent(event="progress", line=number, counter=done, counter_total=total))
-        for event in _phases(line, number):
+        for event in self._new_marks(line, number):
             world = _WORLD.search(line)
             out.append(replace(event, world_size=int(world[1])) if world else event)
         return out
+
+    def _new_marks(self, line: str, number: int) -> list[LogEvent]:
+        events = [event for event in _phases(line, number) if (event.phase, event.edge) != self._mark]
+        if events:
+            self._mark = (events[0].phase, events[0].edge)
+        return events
 
 
 def _record(text: str, number: int) -> LogEvent:
