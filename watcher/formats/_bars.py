@@ -10,11 +10,11 @@ from watcher.formats._numbers import clock_seconds
 _BAR = re.compile(
     r"(?P<percent>\d{1,3}(?:\.\d+)?)%\|[^|]{0,300}\|\s{0,12}(?P<done>[\d.]{1,15}[kMGT]?)/(?P<total>[\d.]{1,15}[kMGT]?|\?)"
     r"(?:\s{1,3}(?P<unit0>[A-Za-z]{1,12}))?(?:\s?\[(?P<elapsed>[\d:.]{1,15})<(?P<left>[^,\]]{0,40})"
-    r"(?:,\s{0,3}(?P<rate>[\d.?]{1,15}[kMG]?)\s?(?P<unit>[^\s,\]/]{0,16}/[^\s,\]]{1,16}))?(?P<tail>[^\[\r\n]{0,4000})?)?"
+    r"(?:,\s{0,3}(?P<rate>[\d.?]{1,15}[kMG]?)\s?(?P<unit>[^\s,\]\[/]{0,16}/[^\s,\]\[]{1,16}))?(?P<tail>[^\[\r\n]{0,4000})?)?"
 )
 _OPEN = re.compile(
     r"(?P<done>\d{1,12})(?P<unit0>it|step|steps|batch)? \[(?P<elapsed>\d[\d:]{3,12}),\s{0,3}"
-    r"(?P<rate>[\d.?]{1,15})\s?(?P<unit>[^\s,\]/]{0,16}/[^\s,\]]{1,16})(?P<tail>[^\[\r\n]{0,4000})?"
+    r"(?P<rate>[\d.?]{1,15})\s?(?P<unit>[^\s,\]\[/]{0,16}/[^\s,\]\[]{1,16})(?P<tail>[^\[\r\n]{0,4000})?"
 )
 _POSTFIX = re.compile(r"([A-Za-z_][\w./ -]{0,60}?)\s{0,2}[=:]\s{0,2}([-+]?[\d.]+(?:[eE][-+]?\d+)?|nan|inf)")
 

@@ -53,6 +53,9 @@ ROWS: tuple[Row, ...] = (
     _row("slurm_cancelled", "weak", "cancelled at|due to preemption|due to signal|term_owner",
          _ON_HOST + r"CANCELLED AT|CANCELLED AT \S{1,40} DUE TO PREEMPTION|\*\*\* JOB \S{1,60} DUE TO|"
          r"TERM_OWNER: job killed"),
+    _row("oom_host", "cause", "memory limit",
+         r"Exceeded (?:job|step) memory limit|exceeded memory limit .{0,80}being killed"),
+    _row("other", "weak", "srun: error: unable|task launch", r"srun: error: (?:Unable to|[Tt]ask launch)"),
     _row("oom_host", "weak", "out of memory", _TASKS + r"Out Of Memory"),
     _row("segfault", "weak", "segmentation fault", _TASKS + r"Segmentation fault"),
     _row("bus_error", "weak", "bus error", _TASKS + r"Bus error"),

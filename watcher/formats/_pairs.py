@@ -8,6 +8,7 @@ from typing import Any
 from watcher.formats._numbers import NUMBER, number, whole
 
 _PAIR = re.compile(rf"\s{{0,20}}([A-Za-z][\w \-./()]{{0,60}}?)\s{{0,10}}:\s{{0,20}}({NUMBER})\s?([KMBTG](?![A-Za-z]))?")
+_BARE = re.compile(rf"\s{{0,9}}([A-Za-z][A-Za-z ]{{1,40}}?)\s{{1,9}}({NUMBER})\s{{0,9}}$")
 _UNIT_LEFT = re.compile(r"^(?:s|ms|sec) ")
 _NO_LOSS = re.compile(r"balanc|mtp|\bz\b|aux|router|consumed|scale|skipped")
 
@@ -38,6 +39,8 @@ def pairs(text: str) -> dict[str, float]:
             value = number(match[2] + (match[3] or ""))
             if value is not None:
                 out.setdefault(key, value)
+        if ":" not in cell and (bare := _BARE.match(cell)) and (value := number(bare[2])) is not None:
+            out.setdefault(bare[1].lower(), value)  # the oldest layout: `learning rate 1.500E-04`
     return out
 
 

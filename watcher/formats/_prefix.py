@@ -30,32 +30,64 @@ _STAMP = (
     r"(?P<zone>Z| ?[+-]\d\d:?\d\d)?"
 )
 _LEVEL = r"(?P<level>DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)"
-# each takes at least one character away, so a line is done after as many turns as it has prefixes
-_FORMS = tuple(
-    re.compile(form)
-    for form in (
-        rf"\s*{_STAMP}\s+(?:std(?:out|err) [FP] )?(?:\| ?)?",  # kubectl --timestamps, CRI, plain logging
-        rf"\s*\[{_STAMP}\]\s*(?:\[{_LEVEL}\]\s*)?",
-        r"\s*(?P<label>\d{1,5}):\s+(?=\S)",
-        r"\s*\[rank(?P<rank>\d{1,6})\]:\s?",
-        r"\s*\[(?P<role>default|trainer|worker|node)_?(?P<local>\d{1,4})\]:\s?",
-        r"\s*\((?P<actor>[\w.:/-]{1,60})?(?:,? ?pid=\d+)(?:, ip=(?P<ip>[\d.a-fA-F:]+))?(?:, rank=\d+)?\)\s",
-        r"\s*(?P<host>(?!(?:epoch|step|iter|gpu|cuda|rank|layer|loss|train|val|test|eval|batch|node_?rank|top|acc|v|nvidia-nvswitch)\d+:)"
-        r"(?:[a-zA-Z][\w-]{0,62}(?:\.[\w-]{1,62}){0,6})):\s(?=.)",
-        rf"\s*-\s+[\w.]{{1,60}}\s+-\s+{_LEVEL}\s+-\s+",  # ` - root - INFO - ` after its time
-        rf"\s*{_LEVEL}\s+(?:[|:>-]{{1,2}}\s+)?(?=\S)",
-        r"\s*\[(?:titan|launcher)\]\s?",
-        r"\s*[\w.-]{1,60}/\d{1,4} (?=\S)",  # torchx: the tail of the job name and a replica
-    )
+_NO_HOST = (
+    r"(?!(?:epoch|step|iter|gpu|cuda|rank|layer|loss|train|val|test|eval|batch|node_?rank|top|acc|v|"
+    r"nvidia-nvswitch)\d+:)"
 )
+# by the first character that is no blank; each takes something away, so a line is done in as many turns as it has
+# prefixes
+_DIGIT_FORMS = (
+    rf"{_STAMP}\s+(?:std(?:out|err) [FP] )?(?:\| ?)?",  # kubectl --timestamps, CRI, plain logging
+    r"(?P<label>\d{1,5}):\s+(?=\S)",
+)
+_BRACKET_FORMS = (
+    rf"\[{_STAMP}\]\s*(?:\[(?:{_LEVEL}|[\w.]{{2,60}})\]\s?){{0,2}}(?:- )?",
+    r"\[rank(?P<rank>\d{1,6})\]:\s?",
+    r"\[(?:default|trainer|worker|node)_?(?P<local>\d{1,4})\]:\s?",
+    rf"\[{_LEVEL}\|[\w./-]{{1,80}}:\d{{1,6}}\]\s*(?:{_STAMP})?\s*>>\s*",  # transformers
+    rf"\[NeMo (?P<letter>[IWED]) {_STAMP} [\w./-]{{1,80}}:\d{{1,6}}\]\s?",
+    r"\[(?P<letter>[IWEDC])\]\[[\w./:<>-]{1,120}\]\s?",
+    r"\[[\w./-]{1,80}\.py:\d{1,6}(?::\w{1,80})?\]\s?",
+    r"\[(?:titan|launcher)\]\s?",
+)
+_WORD_FORMS = (
+    rf"(?P<host>{_NO_HOST}(?:[a-zA-Z][\w-]{{0,62}}(?:\.[\w-]{{1,62}}){{0,6}})):\s(?=.)",  # pdsh
+    rf"{_LEVEL}:[\w.]{{1,80}}:\s?",
+    rf"{_LEVEL}\s+(?:[|:>-]{{1,2}}\s+)?(?=\S)",
+    r"[\w.]{1,60}:[\w<>]{1,60}:\d{1,6} - (?=\S)",  # loguru
+    r"[\w.-]{1,60}/\d{1,4} (?=\S)",  # torchx: the tail of the job name and a replica
+)
+_OTHER_FORMS = (
+    r"\((?:[\w.:/-]{1,60})?(?:,? ?pid=\d+)(?:, ip=(?P<ip>[\d.a-fA-F:]+))?(?:, rank=\d+)?\)\s",  # Ray
+    rf"-\s+[\w.]{{1,60}}\s+-\s+{_LEVEL}\s+-\s+",  # ` - root - INFO - ` after its time
+    rf"\|\s*{_LEVEL}\s*\|\s*",
+)
+
+
+def _compile(forms: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(r"\s{0,40}" + form) for form in forms)
+
+
+_FORMS = {"digit": _compile(_DIGIT_FORMS), "[": _compile(_BRACKET_FORMS), "word": _compile(_WORD_FORMS)}
+_FORMS["other"] = _compile(_OTHER_FORMS)
+_LETTERS = {"I": "INFO", "W": "WARNING", "E": "ERROR", "D": "DEBUG", "C": "CRITICAL"}
 _HOSTISH = re.compile(r"[\w-]*\d")
-_QUICK = re.compile(r"\s*(?:[\d\[(]|[A-Za-z][\w.-]{0,80}[:/]\d{0,4}\s|-\s|(?:DEBUG|INFO|WARN|ERROR|CRIT|FATAL))")
+_QUICK = re.compile(r"\s{0,40}(?:[\d\[(|-]|[A-Za-z_][\w.-]{0,80}(?:[:/]|\s{1,9}[|:>-]?))")
 MAX_PREFIXES = 8
 
 
 def strip_control(text: str) -> str:
     """Without colours, cursor movements and backspaces."""
     return ANSI.sub("", text) if "\x1b" in text or "\x08" in text or "\x00" in text else text
+
+
+def _forms(text: str) -> tuple[re.Pattern[str], ...]:
+    first = text.lstrip()[:1]
+    if first.isdigit():
+        return _FORMS["digit"]
+    if first == "[":
+        return _FORMS["["]
+    return _FORMS["word"] if first.isalpha() or first == "_" else _FORMS["other"]
 
 
 def split_prefix(text: str) -> Prefix:
@@ -65,7 +97,7 @@ def split_prefix(text: str) -> Prefix:
     rank = host = logged_at = local = label = level = None
     rest = text
     for _ in range(MAX_PREFIXES):
-        for form in _FORMS:
+        for form in _forms(rest):
             match = form.match(rest)
             if match is None or match.end() == 0:
                 continue
@@ -80,7 +112,7 @@ def split_prefix(text: str) -> Prefix:
                 local = int(found["local"])
             if found.get("label"):
                 label = int(found["label"]) if label is None else label
-            level = found.get("level") or level
+            level = found.get("level") or _LETTERS.get(found.get("letter") or "") or level
             host = host or found.get("host") or found.get("ip")
             rest = rest[match.end() :]
             break

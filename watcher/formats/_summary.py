@@ -10,8 +10,8 @@ from watcher.events import LogEvent
 
 Ends = Literal["running", "completed", "crashed", "stopped", "unknown"]
 STOPPED = ("slurm_cancelled", "slurm_time_limit")
-# a node that died explains these although they were printed before Slurm noticed
-EXPLAINED_BY_NODE = ("nccl_timeout", "nccl_error", "cuda_error", "other")
+# what Slurm and the kernel know explains these, although it is printed later
+EXPLAINED_BY = {"oom_host": ("other",), "node_fail": ("nccl_timeout", "nccl_error", "cuda_error", "other")}
 STEPS_THAT_SURVIVE = 3  # records after an error that show that it did not end the run
 MAX_ERRORS = 10_000
 
@@ -114,8 +114,9 @@ def _cause_json(event: LogEvent) -> dict[str, Any]:
 def _first_cause(errors: list[LogEvent]) -> LogEvent:
     causes = [error for error in errors if not error.cascade] or errors
     first = min(causes, key=lambda error: error.line)
-    if first.kind in EXPLAINED_BY_NODE:
-        return next((error for error in errors if error.kind == "node_fail"), first)
+    for kind, explained in EXPLAINED_BY.items():
+        if first.kind in explained:
+            first = next((error for error in errors if error.kind == kind), first)
     return first
 
 

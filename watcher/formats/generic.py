@@ -62,7 +62,9 @@ _phases = phase_table(
     ("checkpoint", "start", rf"(?i:^\W{{0,4}}saving {_MODEL})"),
     ("checkpoint", "end", rf"(?i:^\W{{0,4}}(?:saved {_MODEL}|checkpoint saved\b))"),
     ("evaluation", "start", r"(?i:^\W{0,4}(?:running|starting|start) (?:evaluation|validation|eval)\b)"),
-    ("finished", "start", r"(?i:^\W{0,4}training (?:is )?(?:complete[d]?|finished|done)\b[.! ]{0,3}$)"),
+    ("evaluation", "start", r"(?i:^Computing validation loss)"),
+    ("evaluation", "end", r"(?i:^Epoch \d+, validation loss=)"),
+    ("finished", "start", r"(?i:^\W{0,4}training (?:is )?(?:complete[d]?|finished|done)\b[.! ]{0,3}$)|^Done!$"),
 )  # fmt: skip
 
 
@@ -72,13 +74,15 @@ class GenericReader:
     def __init__(self) -> None:
         self._first_epoch: int | None = None
         self._epoch: int | None = None
+        self._seen = False  # a record: only then can the words of an end be the run's
         self._before = self._last = 0  # steps of the epochs before where their length is not printed
 
     def feed(self, line: str, at: int) -> list[LogEvent]:
         text = line[:2000]
         loss = _LOSS.search(text)
-        if loss is None:
-            return _phases(line[:300], at)
+        marks = _phases(line[:300], at)
+        if loss is None or marks:
+            return [mark for mark in marks if self._seen or mark.phase != "finished"]
         found = _step_of(text)
         if found is None:
             return self._epoch_only(text, at)
@@ -90,6 +94,7 @@ class GenericReader:
         step, total = int(match[1]), int(match[2]) if match[2] else None
         if of_epoch and epoch is not None:
             step, total = self._over_epochs(step, total, epoch), None
+        self._seen = True
         taken = _TIME.search(text)
         return [
             LogEvent(
@@ -140,5 +145,8 @@ def _rates(text: str) -> dict[str, Any]:
 
 
 FORMAT = Format(
-    "generic", GenericReader, hints=("loss", "saving", "saved", "training", "running", "starting"), priority=-100
+    "generic",
+    GenericReader,
+    hints=("loss", "saving", "saved", "training", "running", "starting", "done!"),
+    priority=-100,
 )

@@ -12,6 +12,11 @@ from watcher.formats._phases import phase_table
 
 _EPOCH = re.compile(r"(?:^|\s)Epoch (\d{1,7}):?$")
 _OURS = re.compile(r"\bv_num=|Epoch \d+: +\d{1,3}%\|")
+# `Epoch 0/9 ━━━━╸   100/200 0:00:30 • 0:00:30 3.30it/s v_num: 0.000 train_loss: 0.5`; the last epoch is 9
+_RICH = re.compile(
+    r"Epoch (\d{1,7})(?:/(\d{1,7}))?\s{1,9}[━╸╺ ]{0,200}\s?(\d{1,12})/(\d{1,12})\s.{0,60}?([\d.]{1,12})it/s(.{0,2000})"
+)
+_VALUE = re.compile(r"([\w/]{1,60}): ([-+.\deE]{1,30})")
 _EVALUATION = re.compile(r"(Validation|Validating|Testing|Predicting|Sanity Checking|Validation sanity check)\b")
 # an epoch that long is one pass over the data: its length is the run's
 WHOLE_RUN = 50_000
@@ -29,7 +34,8 @@ class LightningReader:
     def feed(self, line: str, at: int) -> list[LogEvent]:
         bar = find_bar(line) if "%|" in line else None
         if bar is None:
-            return _phases(line, at)
+            rich = _RICH.search(line) if "it/s" in line else None
+            return [_rich_step(rich, at)] if rich else _phases(line, at)
         if _EVALUATION.match(bar.description):
             return self._evaluation(bar, at)
         epoch = _EPOCH.search(bar.description)
@@ -52,6 +58,17 @@ class LightningReader:
         return [LogEvent(event="phase", line=at, phase="evaluation", edge="end")] if was else []
 
 
+def _rich_step(found: re.Match[str], at: int) -> LogEvent:
+    epoch, length = int(found[1]), int(found[4])
+    epochs = int(found[2]) + 1 if found[2] else None
+    values = dict(_VALUE.findall(found[6] or ""))
+    loss = next((values[key] for key in _LOSSES if key in values), None)
+    return LogEvent(
+        event="step", line=at, step=epoch * length + int(found[3]), total_steps=epochs * length if epochs else None,
+        epoch=float(epoch), iterations_per_second=number(found[5]), loss=number(loss),
+    )  # fmt: skip
+
+
 def _step(bar: Bar, epoch: int, at: int) -> LogEvent:
     total = bar.total if bar.total is not None and epoch == 0 and bar.total >= WHOLE_RUN else None
     step = bar.done + epoch * (bar.total or 0)
@@ -64,5 +81,8 @@ def _step(bar: Bar, epoch: int, at: int) -> LogEvent:
 
 
 FORMAT = Format(
-    "lightning", LightningReader, hints=("%|", "trainer.fit", "signaled to stop", "processes registered"), priority=10
+    "lightning",
+    LightningReader,
+    hints=("%|", "it/s", "trainer.fit", "signaled to stop", "processes registered"),
+    priority=10,
 )

@@ -11,7 +11,7 @@ from watcher.formats._numbers import NUMBER, number
 from watcher.formats._phases import phase_table
 
 _STEP = re.compile(rf"(validate )?step:\s{{0,9}}(\d{{1,12}})\s{{1,9}}(?:.{{0,80}}?)loss:\s{{0,9}}({NUMBER})")
-_FIELD = re.compile(rf"\b(grad_norm|tps|tflops|lr):\s{{0,9}}({NUMBER})")
+_FIELD = re.compile(rf"\b(grad_norm|tps|wps|tflops|lr):\s{{0,9}}({NUMBER})")
 _TOTAL = re.compile(r"total (?:training )?steps:? (\d{1,12})", re.IGNORECASE)
 _phases = phase_table(
     ("startup", "start", r"Starting job: "),
@@ -33,11 +33,11 @@ def _parse(line: str, at: int) -> Iterable[LogEvent]:
     if "tps:" not in line and "mfu:" not in line:
         return
     fields = {name: number(value) for name, value in _FIELD.findall(line)}
-    loss = number(found[3])
+    loss, rate = number(found[3]), fields.get("tps", fields.get("wps"))
     yield LogEvent(
         event="step", line=at, step=int(found[2]), loss=None if loss == -1.0 else loss,
-        grad_norm=fields.get("grad_norm"), learning_rate=fields.get("lr"), tokens_per_second=fields.get("tps"),
-        tflops_per_gpu=fields.get("tflops"), throughput_scope="per_device" if "tps" in fields else None,
+        grad_norm=fields.get("grad_norm"), learning_rate=fields.get("lr"), tokens_per_second=rate,
+        tflops_per_gpu=fields.get("tflops"), throughput_scope="per_device" if rate is not None else None,
     )  # fmt: skip
 
 
