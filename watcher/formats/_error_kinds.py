@@ -107,7 +107,9 @@ ROWS: tuple[Row, ...] = (
          "stale file|input/output error|not connected|read-only file|remote i/o|pytorchstream|file write",
          r"Stale (?:NFS )?file handle|Input/output error|Transport endpoint is not connected|Read-only file system|"
          r"Remote I/O error|PytorchStream(?:Writer|Reader) failed|unexpected pos \d+ vs \d+"),
-    _row("divergence", "cause", "nan|loss scale|diverge|infinite",
+    _row("divergence", "cause",
+         "loss is|loss became|nan loss|nan detected|loss scale already|minimum loss scale|found nan|unexpected result|"
+         "diverged",
          r"\bloss is (?:nan|inf|infinite|not finite)\b|loss (?:became|is) (?:NaN|Inf)|NaN (?:loss|detected in loss)|"
          r"Loss is \S{1,20}, stopping training|loss scale already at minimum|Minimum loss scale reached|"
          r"found NaN in (?:local|global)|Unexpected result (?:nan|inf) \(message|Training diverged"),

@@ -20,6 +20,10 @@ def number(text: str | float | None) -> float | None:
         return None
     if isinstance(text, int | float):
         return _finite_enough(text)
+    try:
+        return float(text)
+    except ValueError:
+        pass
     cleaned = text.strip().strip("'\"").replace(",", "").replace("_", "")
     factor = 1.0
     if cleaned and cleaned[-1] in _SUFFIX and cleaned[:-1].replace(".", "", 1).lstrip("+-").isdigit():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -30,12 +31,17 @@ _SECONDS: tuple[tuple[str, float], ...] = (
 )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=4096)
+def _key(text: str) -> str:
+    return _UNIT_LEFT.sub("", text.lower().replace("_", " ").replace("-", " ").strip())
+
+
 def pairs(text: str) -> dict[str, float]:
     """All pairs of a line by lower-case key; the first of a key counts."""
     out: dict[str, float] = {}
     for cell in text[:8000].split("|"):
         for match in _PAIR.finditer(cell):
-            key = _UNIT_LEFT.sub("", match[1].lower().replace("_", " ").replace("-", " ").strip())
+            key = _key(match[1])
             value = number(match[2] + (match[3] or ""))
             if value is not None:
                 out.setdefault(key, value)

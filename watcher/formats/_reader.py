@@ -161,7 +161,9 @@ class LogReader:
         out = []
         for event in events:
             self._found[name] += event.event == "step"
-            out.append(event if event.format else replace(event, format=name))
+            if event.format is None:
+                _fill(event, "format", name)
+            out.append(event)
         return out
 
 
@@ -207,6 +209,13 @@ def _with_prefix(event: LogEvent, prefix: Prefix, number: int) -> LogEvent:
     rank = event.rank if event.rank is not None else prefix.rank
     host = event.host or prefix.host
     logged_at = event.logged_at if event.logged_at is not None else prefix.logged_at
-    if event.line and rank is event.rank and host is event.host and logged_at is event.logged_at:
-        return event
-    return replace(event, line=number, rank=rank, host=host, logged_at=logged_at)
+    for name, value in (("line", number), ("rank", rank), ("host", host), ("logged_at", logged_at)):
+        if value is not None:
+            _fill(event, name, value)
+    return event
+
+
+def _fill(event: LogEvent, name: str, value: object) -> None:
+    """Sets a field of an event that a format has just made: nobody else holds it yet, and a copy would cost more than
+    the parsing of its line."""
+    object.__setattr__(event, name, value)

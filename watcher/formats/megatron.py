@@ -98,7 +98,7 @@ class MegatronReader:
 def _record(text: str, number: int) -> LogEvent:
     head = _HEAD.search(text)
     step, total = (int(head[1]), int(head[2])) if head else (None, None)
-    found = pairs(text[: head.start()]) | pairs(text[head.end() :]) if head else pairs(text)
+    found = pairs(text[head.end() :]) if head else pairs(text)
     return LogEvent(event="step", line=number, step=step, total_steps=total, **fields(found))
 
 
