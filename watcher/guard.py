@@ -31,6 +31,6 @@ def package_problems(
         others = sorted({owner for owner in owners.get(name, ()) if owner.lower() != OURS})
         if others:
             problems.append(
-                f"package {name} is also installed by {', '.join(others)}: install runwatch in an environment of its own"
+                f"package {name} is also installed by {', '.join(others)}: give runwatch an environment of its own"
             )
     return problems

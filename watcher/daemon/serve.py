@@ -21,24 +21,6 @@ log = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 
-class ListenError(Exception):
-    """The address cannot be listened on; one readable line."""
-
-
-def bind(listen: Listen) -> socket.socket:
-    """A listening socket. Raises ListenError."""
-    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((listen.host, listen.port))
-        sock.listen(128)
-    except OSError as error:
-        sock.close()
-        raise ListenError(f"cannot listen on {listen}: {error.strerror}; is another one running there?") from None
-    return sock
-
-
 async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: Callable[[str], None]) -> None:
     """Until SIGTERM or SIGINT. `on_listen` hears the address once it answers."""
     stop = asyncio.Event()
@@ -70,7 +52,8 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
     server.should_exit = True
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(serving, STOP_SECONDS)
-    await asyncio.to_thread(lambda: [worker.stop(STOP_SECONDS) for worker in daemon.workers])
+    for worker in daemon.workers:
+        await asyncio.to_thread(worker.stop, STOP_SECONDS)
     if daemon.recorder is not None:
         daemon.recorder.close()
 

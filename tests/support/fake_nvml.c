@@ -1,0 +1,241 @@
+/* A small libnvidia-ml.so.1 that is scripted from outside while it runs: the file named by FAKE_NVML is read again
+ * whenever it changes. Lines:
+ *   gpu N KEY VALUE          a value of physical GPU N
+ *   count N                  how many devices there are
+ *   map INDEX GPU            which GPU an index means, taken at the next nvmlInit
+ *   error GPU FN CODE        GPU or FN may be *; GPU - is for functions without a device
+ *   delay GPU FN MS
+ *   hang GPU FN              until the line is gone; no signal but KILL gets through
+ *   crash GPU FN             a native segmentation fault
+ *   missing FN               answers FUNCTION_NOT_FOUND
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define GPUS 64
+#define RULES 512
+#define OK 0
+#define UNINITIALIZED 1
+#define INVALID_ARGUMENT 2
+#define NOT_SUPPORTED 3
+#define INSUFFICIENT_SIZE 7
+#define FUNCTION_NOT_FOUND 13
+
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef struct { char key[40]; char value[96]; } Pair;
+typedef struct { Pair pairs[48]; int used; } Gpu;
+typedef struct { char kind[8], gpu[8], fn[64]; long value; } Rule;
+
+static Gpu gpus[GPUS];
+static Rule rules[RULES];
+static int rule_count, device_count, initialized;
+static int map_next[GPUS], map_now[GPUS];
+static struct timespec seen;
+static long seen_size = -1;
+
+static void set_pair(Gpu *gpu, const char *key, const char *value) {
+    for (int i = 0; i < gpu->used; i++)
+        if (!strcmp(gpu->pairs[i].key, key)) { snprintf(gpu->pairs[i].value, 96, "%s", value); return; }
+    if (gpu->used < 48) {
+        snprintf(gpu->pairs[gpu->used].key, 40, "%s", key);
+        snprintf(gpu->pairs[gpu->used++].value, 96, "%s", value);
+    }
+}
+
+static void reload(void) {
+    const char *path = getenv("FAKE_NVML");
+    struct stat now;
+    if (!path || stat(path, &now)) return;
+    if (now.st_mtim.tv_sec == seen.tv_sec && now.st_mtim.tv_nsec == seen.tv_nsec && now.st_size == seen_size) return;
+    FILE *file = fopen(path, "r");
+    if (!file) return;
+    seen = now.st_mtim;
+    seen_size = now.st_size;
+    memset(gpus, 0, sizeof gpus);
+    rule_count = 0;
+    for (int i = 0; i < GPUS; i++) map_next[i] = i;
+    char line[256], a[64], b[64], c[96];
+    while (fgets(line, sizeof line, file)) {
+        char word[16] = "";
+        a[0] = b[0] = c[0] = 0;
+        int n = sscanf(line, "%15s %63s %63s %95[^\n]", word, a, b, c);
+        if (n < 2) continue;
+        if (!strcmp(word, "gpu") && n == 4) set_pair(&gpus[atoi(a) % GPUS], b, c);
+        else if (!strcmp(word, "count")) device_count = atoi(a);
+        else if (!strcmp(word, "map")) map_next[atoi(a) % GPUS] = atoi(b);
+        else if (rule_count < RULES) {
+            Rule *rule = &rules[rule_count++];
+            snprintf(rule->kind, 8, "%s", word);
+            if (!strcmp(word, "missing")) { strcpy(rule->gpu, "*"); snprintf(rule->fn, 64, "%s", a); }
+            else { snprintf(rule->gpu, 8, "%s", a); snprintf(rule->fn, 64, "%s", b); rule->value = atol(c); }
+        }
+    }
+    fclose(file);
+}
+
+static Rule *rule_for(const char *kind, int gpu, const char *fn) {
+    for (int i = 0; i < rule_count; i++) {
+        Rule *rule = &rules[i];
+        int same_gpu = !strcmp(rule->gpu, "*") ? gpu >= 0 : !strcmp(rule->gpu, "-") ? gpu < 0 : atoi(rule->gpu) == gpu;
+        if (!strcmp(kind, "missing")) same_gpu = 1;
+        if (!strcmp(rule->kind, kind) && same_gpu && (!strcmp(rule->fn, "*") || !strcmp(rule->fn, fn))) return rule;
+    }
+    return NULL;
+}
+
+/* What every call goes through. gpu = -1: no device. */
+static int enter(int gpu, const char *fn) {
+    reload();
+    Rule *rule;
+    if (rule_for("missing", gpu, fn)) return FUNCTION_NOT_FOUND;
+    if ((rule = rule_for("delay", gpu, fn))) usleep(rule->value * 1000);
+    if (rule_for("crash", gpu, fn)) { signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }
+    if (rule_for("hang", gpu, fn)) {
+        sigset_t all, before;
+        sigfillset(&all);
+        sigprocmask(SIG_BLOCK, &all, &before);
+        while (rule_for("hang", gpu, fn)) { usleep(20000); reload(); }
+        sigprocmask(SIG_SETMASK, &before, NULL);
+    }
+    if ((rule = rule_for("error", gpu, fn))) return (int)rule->value;
+    return OK;
+}
+
+static const char *text_of(int gpu, const char *key) {
+    for (int i = 0; i < gpus[gpu].used; i++)
+        if (!strcmp(gpus[gpu].pairs[i].key, key)) return gpus[gpu].pairs[i].value;
+    return NULL;
+}
+
+static int number(int gpu, const char *fn, const char *key, u64 *out) {
+    int code = enter(gpu, fn);
+    if (code) return code;
+    const char *text = text_of(gpu, key);
+    if (!text) return NOT_SUPPORTED;
+    *out = strtoull(text, NULL, 0);
+    return OK;
+}
+
+static int number32(int gpu, const char *fn, const char *key, u32 *out) {
+    u64 value;
+    int code = number(gpu, fn, key, &value);
+    if (!code) *out = (u32)value;
+    return code;
+}
+
+static int text(int gpu, const char *fn, const char *key, char *out, u32 size) {
+    int code = enter(gpu, fn);
+    if (code) return code;
+    const char *value = text_of(gpu, key);
+    if (!value) return NOT_SUPPORTED;
+    snprintf(out, size, "%s", value);
+    return OK;
+}
+
+#define GPU(handle) ((int)((size_t)(handle) - 4096))
+
+int nvmlInitWithFlags(u32 flags) {
+    (void)flags;
+    int code = enter(-1, "nvmlInit");
+    if (!code) { memcpy(map_now, map_next, sizeof map_now); initialized = 1; }
+    return code;
+}
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { initialized = 0; return enter(-1, "nvmlShutdown"); }
+const char *nvmlErrorString(int code) { static char out[32]; snprintf(out, 32, "fake error %d", code); return out; }
+int nvmlSystemGetDriverVersion(char *out, u32 size) {
+    int code = enter(-1, "nvmlSystemGetDriverVersion");
+    if (!code) snprintf(out, size, "570.124.06");
+    return code;
+}
+int nvmlDeviceGetCount_v2(u32 *out) {
+    int code = enter(-1, "nvmlDeviceGetCount");
+    if (!initialized) return UNINITIALIZED;
+    if (!code) *out = device_count;
+    return code;
+}
+int nvmlDeviceGetHandleByIndex_v2(u32 index, void **out) {
+    reload();
+    if (!initialized) return UNINITIALIZED;
+    if (index >= GPUS || (int)index >= device_count) return INVALID_ARGUMENT;
+    int code = enter(map_now[index], "nvmlDeviceGetHandleByIndex");
+    if (!code) *out = (void *)(size_t)(4096 + map_now[index]);
+    return code;
+}
+int nvmlDeviceGetUUID(void *h, char *out, u32 size) { return text(GPU(h), "nvmlDeviceGetUUID", "uuid", out, size); }
+int nvmlDeviceGetName(void *h, char *out, u32 size) { return text(GPU(h), "nvmlDeviceGetName", "name", out, size); }
+int nvmlDeviceGetSerial(void *h, char *out, u32 size) { return text(GPU(h), "nvmlDeviceGetSerial", "serial", out, size); }
+typedef struct { char legacy[16]; u32 domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
+int nvmlDeviceGetPciInfo_v3(void *h, Pci *out) {
+    memset(out, 0, sizeof *out);
+    return text(GPU(h), "nvmlDeviceGetPciInfo", "pci", out->bus_id, 32);
+}
+int nvmlDeviceGetPowerUsage(void *h, u32 *out) { return number32(GPU(h), "nvmlDeviceGetPowerUsage", "power_mw", out); }
+int nvmlDeviceGetEnforcedPowerLimit(void *h, u32 *out) {
+    return number32(GPU(h), "nvmlDeviceGetEnforcedPowerLimit", "limit_mw", out);
+}
+int nvmlDeviceGetTotalEnergyConsumption(void *h, u64 *out) {
+    return number(GPU(h), "nvmlDeviceGetTotalEnergyConsumption", "energy_mj", out);
+}
+int nvmlDeviceGetUtilizationRates(void *h, u32 out[2]) {
+    int code = number32(GPU(h), "nvmlDeviceGetUtilizationRates", "util", &out[0]);
+    if (!code) { const char *memory = text_of(GPU(h), "util_memory"); out[1] = memory ? (u32)atoi(memory) : 0; }
+    return code;
+}
+int nvmlDeviceGetMemoryInfo(void *h, u64 out[3]) {
+    int code = number(GPU(h), "nvmlDeviceGetMemoryInfo", "memory_total", &out[0]);
+    if (!code) { const char *used = text_of(GPU(h), "memory_used"); out[2] = used ? strtoull(used, 0, 0) : 0; out[1] = out[0] - out[2]; }
+    return code;
+}
+int nvmlDeviceGetTemperature(void *h, u32 sensor, u32 *out) {
+    (void)sensor;
+    return number32(GPU(h), "nvmlDeviceGetTemperature", "temperature", out);
+}
+int nvmlDeviceGetClockInfo(void *h, u32 type, u32 *out) {
+    (void)type;
+    return number32(GPU(h), "nvmlDeviceGetClockInfo", "sm_clock", out);
+}
+int nvmlDeviceGetMaxClockInfo(void *h, u32 type, u32 *out) {
+    (void)type;
+    return number32(GPU(h), "nvmlDeviceGetMaxClockInfo", "sm_clock_max", out);
+}
+int nvmlDeviceGetTotalEccErrors(void *h, u32 type, u32 counter, u64 *out) {
+    char key[40];
+    snprintf(key, 40, "ecc_%s_%s", counter ? "aggregate" : "volatile", type ? "uncorrected" : "corrected");
+    return number(GPU(h), "nvmlDeviceGetTotalEccErrors", key, out);
+}
+int nvmlDeviceGetMemoryErrorCounter(void *h, u32 type, u32 counter, u32 location, u64 *out) {
+    char key[40];
+    snprintf(key, 40, "ecc_%s_%s_%u", counter ? "aggregate" : "volatile", type ? "uncorrected" : "corrected", location);
+    return number(GPU(h), "nvmlDeviceGetMemoryErrorCounter", key, out);
+}
+int nvmlDeviceGetRemappedRows(void *h, u32 *corrected, u32 *uncorrected, u32 *pending, u32 *failed) {
+    int gpu = GPU(h), code = number32(gpu, "nvmlDeviceGetRemappedRows", "remapped_uncorrected", uncorrected);
+    if (code) return code;
+    const char *a = text_of(gpu, "remapped_corrected"), *b = text_of(gpu, "remap_pending"), *c = text_of(gpu, "remap_failed");
+    *corrected = a ? atoi(a) : 0;
+    *pending = b ? atoi(b) : 0;
+    *failed = c ? atoi(c) : 0;
+    return OK;
+}
+typedef struct { u32 pid; u64 memory; u32 gpu_instance, compute_instance; } Process;
+int nvmlDeviceGetComputeRunningProcesses_v3(void *h, u32 *count, Process *out) {
+    u64 wanted;
+    int code = number(GPU(h), "nvmlDeviceGetComputeRunningProcesses", "processes", &wanted);
+    if (code) return code;
+    u32 room = *count;
+    *count = (u32)wanted;
+    if (room < wanted) return INSUFFICIENT_SIZE;
+    for (u32 i = 0; i < wanted; i++) { memset(&out[i], 0, sizeof out[i]); out[i].pid = 4242 + i; }
+    return OK;
+}
+int nvmlDeviceGetMigMode(void *h, u32 *current, u32 *pending) {
+    int code = number32(GPU(h), "nvmlDeviceGetMigMode", "mig", current);
+    if (!code) *pending = *current;
+    return code;
+}

@@ -1,0 +1,189 @@
+"""GPU readings from a child process that owns NVML. It may hang in the kernel, take 45 s or crash; we go on.
+
+One request is out at a time. A child that answers late is still used; one that is silent for `stuck_seconds` is killed
+and replaced, with a growing pause. One that even SIGKILL does not end is left behind, two of them at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from detectors.telemetry import GpuReading, SourceHealth
+from watcher.clock import Clock
+from watcher.snapshot import clean_gpu
+
+log = logging.getLogger(__name__)
+COMMAND = (sys.executable, "-I", "-m", "watcher.sources.nvml_child")
+MAX_LINE = 4 << 20
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 300.0
+MAX_LEFT_BEHIND = 2
+KILL_REAL_SECONDS = 1.0
+READING_FIELDS = frozenset(GpuReading.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReadings:
+    """`read_at`: monotonic seconds of the clock when the child answered."""
+
+    gpus: tuple[GpuReading, ...]
+    read_at: float
+    driver_version: str | None = None
+    rejected: tuple[str, ...] = ()
+
+
+class NvmlSource:
+    """`poll(deadline)` once a cycle; `latest` and `health` answer from memory at any time."""
+
+    name = "nvml"
+
+    def __init__(
+        self, clock: Clock, command: Sequence[str] = COMMAND, env: Mapping[str, str] | None = None,
+        stuck_seconds: float = 45.0,
+    ) -> None:  # fmt: skip
+        self._clock, self._command, self._env, self._stuck = clock, command, env, stuck_seconds
+        self.latest: GpuReadings | None = None
+        self.replacements_count = 0
+        self._child: asyncio.subprocess.Process | None = None
+        self._answer: asyncio.Task[bytes] | None = None
+        self._asked_at = 0.0
+        self._pause = FIRST_PAUSE_SECONDS
+        self._not_before = 0.0
+        self._left_behind: list[asyncio.subprocess.Process] = []
+        self._error: tuple[str, str] | None = None  # kind, text
+        self.released = False
+
+    async def poll(self, deadline_seconds: float) -> None:
+        """Asks for a reading and waits for it no longer than the deadline. Never raises."""
+        now = self._clock.monotonic()
+        if self.released:
+            return
+        if self._answer is None and not await self._ask(now):
+            return
+        assert self._answer is not None
+        await asyncio.wait({self._answer}, timeout=self._clock.real_seconds(deadline_seconds) or 0.001)
+        if self._answer.done():
+            await self._take()
+        elif self._clock.monotonic() - self._asked_at >= self._stuck:
+            self._error = ("stuck", self._stuck_text())
+            await self._replace()
+
+    def health(self) -> SourceHealth:
+        now = self._clock.monotonic()
+        age = None if self.latest is None else now - self.latest.read_at
+        if self.released:
+            return SourceHealth(ok=False, kind="released", error="the GPUs were let go on request", age_seconds=age)
+        if self._error is not None:
+            return SourceHealth(ok=False, kind=self._error[0], error=self._error[1], age_seconds=age)
+        if self._answer is not None and now - self._asked_at >= self._stuck:
+            return SourceHealth(ok=False, kind="stuck", error=self._stuck_text(), age_seconds=age)
+        if self.latest is None:
+            return SourceHealth(ok=False, kind="starting", error="not read yet", age_seconds=None)
+        return SourceHealth(ok=True, age_seconds=age)
+
+    async def release(self) -> None:
+        """Let go of the GPUs, so that they can be reset; `resume` takes them again."""
+        self.released = True
+        self.latest = None
+        await self._end()
+
+    def resume(self) -> None:
+        self.released, self._not_before = False, 0.0
+
+    async def close(self) -> None:
+        await self._end()
+
+    async def _ask(self, now: float) -> bool:
+        self._left_behind = [child for child in self._left_behind if child.returncode is None]
+        if self._child is None:
+            if now < self._not_before or len(self._left_behind) >= MAX_LEFT_BEHIND:
+                return False
+            try:
+                self._child = await asyncio.create_subprocess_exec(
+                    *self._command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.DEVNULL, env=self._env, limit=MAX_LINE, start_new_session=True,
+                )  # fmt: skip
+            except OSError as error:
+                self._error = ("crashed", f"the reader of the GPUs cannot be started: {error.strerror}")
+                self._wait_longer(now)
+                return False
+        child = self._child
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with contextlib.suppress(ConnectionError, RuntimeError):  # it has ended: the answer below says so
+            child.stdin.write(b"read\n")
+        self._asked_at = now
+        self._answer = asyncio.create_task(child.stdout.readline())
+        return True
+
+    async def _take(self) -> None:
+        answer, self._answer = self._answer, None
+        assert answer is not None
+        try:
+            value = json.loads(answer.result())
+        except (ValueError, OSError):
+            await self._crashed()
+            return
+        now = self._clock.monotonic()
+        if not isinstance(value, dict) or "error" in value:
+            broken = value if isinstance(value, dict) else {}
+            self._error = (str(broken.get("kind", "unknown")), str(broken.get("error", "no answer"))[:300])
+            if self._error[0] == "no_bindings":
+                await self._replace()
+            return
+        self.latest = _readings(value, now)
+        if self._error is not None:
+            log.info("gpu readings are back after kind=%s", self._error[0])
+        self._error, self._pause = None, FIRST_PAUSE_SECONDS
+
+    async def _crashed(self) -> None:
+        child = self._child
+        code = await child.wait() if child is not None else None
+        how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+        self._error = ("crashed", f"the reader of the GPUs ended by {how}: a fault in the driver's library")
+        await self._replace()
+
+    def _stuck_text(self) -> str:
+        seconds = self._clock.monotonic() - self._asked_at
+        return f"an NVML call has not returned for {seconds:.0f} s: the driver hangs (look for state D, dmesg)"
+
+    async def _replace(self) -> None:
+        log.warning("gpu reader is replaced kind=%s", self._error[0] if self._error else "")
+        self.replacements_count += 1
+        self._wait_longer(self._clock.monotonic())
+        await self._end()
+
+    def _wait_longer(self, now: float) -> None:
+        self._not_before = now + self._pause
+        self._pause = min(LONGEST_PAUSE_SECONDS, 2 * self._pause)
+
+    async def _end(self) -> None:
+        """Kills the child; one in an uninterruptible wait is left behind, never waited for."""
+        answer, self._answer = self._answer, None
+        child, self._child = self._child, None
+        if answer is not None:
+            answer.cancel()
+        if child is None or child.returncode is not None:
+            return
+        try:
+            child.kill()
+            await asyncio.wait_for(child.wait(), KILL_REAL_SECONDS)
+        except ProcessLookupError:
+            return
+        except TimeoutError:
+            self._left_behind.append(child)
+
+
+def _readings(value: dict[str, Any], now: float) -> GpuReadings:
+    gpus, rejected = [], []
+    for raw in value.get("gpus", ()):
+        cleaned, dropped = clean_gpu(raw)
+        rejected += dropped
+        gpus.append(GpuReading(**{key: item for key, item in cleaned.items() if key in READING_FIELDS}))
+    return GpuReadings(tuple(gpus), now, value.get("driver_version"), tuple(rejected))
