@@ -98,7 +98,7 @@ class LogFollower:
     def _make_room(self) -> bool:
         """Gives up a path of a wildcard that is gone or has been idle for long."""
         for path, source in self._sources.items():
-            if not source.files() and is_pattern(source.config.path):
+            if source.is_idle() and is_pattern(source.config.path):
                 del self._sources[path]
                 return True
         return False

@@ -24,7 +24,7 @@ def read_head(fd: int) -> bytes:
 def why_not_text(fd: int) -> str | None:
     """Why the bytes cannot be lines of a log, in words; None where they can."""
     start = os.pread(fd, 6, 0)
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) and 0 in start:
         return "the file is UTF-16: have the run write UTF-8"
     if start.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ", b"PK\x03\x04")):
         return "the file is compressed: only growing text can be followed"

@@ -46,7 +46,7 @@ class Source:
         self._positions, self._tally, self._existed = positions, tally, existed
         self.current: FollowedFile | None = None
         self.draining: list[FollowedFile] = []
-        self.gone = False
+        self._gone = False
         self._error: str | None = None
         self._size_bytes: int | None = None
         self._last: FollowedFile | None = None  # what a status tells of, also after it was closed
@@ -60,6 +60,10 @@ class Source:
     def holds(self, device: int, inode: int) -> bool:
         return any(file.is_file(device, inode) for file in self.files())
 
+    def is_idle(self) -> bool:
+        """Nothing is open: the path is gone, or has not grown for long."""
+        return not self.files() and (self._gone or self._closed is not None)
+
     def at_end(self) -> bool:
         return all(file.at_end for file in self.files())
 
@@ -71,7 +75,7 @@ class Source:
             return
         try:
             status = os.stat(self.path)
-            self._size_bytes, self.gone = status.st_size, False
+            self._size_bytes, self._gone = status.st_size, False
             current = self.current
             if current is not None and current.is_file(status.st_dev, status.st_ino):
                 self._verify(current, monotonic)
@@ -80,7 +84,7 @@ class Source:
             self._error, self._failures = None, 0
         except (FileNotFoundError, NotADirectoryError):
             self._let_go()
-            self._existed, self._size_bytes, self.gone = False, None, True
+            self._existed, self._size_bytes, self._gone = False, None, True
             self._error = "waiting for this file: it does not exist yet"
         except OSError as error:
             self._fail(error, monotonic)

@@ -58,12 +58,13 @@ class UserReader:
         self._open: set[int] = set()
 
     def feed(self, line: str, number: int) -> list[LogEvent]:
-        events = self._phase_edges(line, number)
+        edges = self._phase_edges(line, number)
+        events = list(edges)
         for pattern, kind in self._errors:
             if (match := pattern.search(line)) is not None:
                 events.append(_error(match, kind, line, number))
                 break
-        for pattern in self._steps if not events else ():  # `saving checkpoint at step 400` is no record of step 400
+        for pattern in self._steps if not edges else ():  # `saving checkpoint at step 400` is no record of step 400
             if (match := pattern.search(line)) is not None and (step := _step(pattern, match, number)) is not None:
                 events.append(step)
                 self._open.clear()  # a step ends every phase, said or not
