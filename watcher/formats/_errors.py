@@ -170,7 +170,9 @@ class ErrorCollector:
             rank = int(groups[name]) if groups.get(name) else rank
         tasks = (groups.get("tasks") or "").strip()
         rank = int(tasks) if tasks.isdigit() else rank
-        return self._event(row.kind, row.weight, number, text[match.start() :], rank, host, text)
+        place = text[match.start() :]
+        told = place if "%|" in text[: match.start()] else text  # glued to a bar
+        return self._event(row.kind, row.weight, number, place, rank, host, told)
 
     def _abort(self, writer: Writer, line: int, prefix: Prefix) -> list[LogEvent]:
         self._aborts.pop(writer, None)

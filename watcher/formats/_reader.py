@@ -142,7 +142,7 @@ class LogReader:
             if _claims(events, number):
                 return events
         for form, reader in self._readers:
-            if events and form.priority <= LAST_RESORT:
+            if form.priority <= LAST_RESORT and any(event.line in (0, number) for event in events):
                 break
             if form.hints and form.name not in self._busy and not any(hint in lower for hint in form.hints):
                 continue

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from watcher.events import LogEvent
-from watcher.formats._api import Format, Stateless
+from watcher.formats._api import Format, Held
 from watcher.formats._numbers import NUMBER, number, seconds
 from watcher.formats._phases import phase_table
 
@@ -25,11 +25,49 @@ _FIELDS = {
     "tokens_per_second": re.compile(rf"tok/sec: ({_N})|({_N}) tok/s"),
 }
 _TIME = re.compile(rf"\|\s(?:dt: )?({_N}) ?(ms|s)\b")
+_WHOLE = "total time:"  # the last field but one of a nanochat record
 _phases = phase_table(
     ("evaluation", "end", rf"^step \d+: train loss {_N}, val loss|^(?:validation|val) loss:? {_N}|"
                           r"^Step \d+ \| Validation|^HellaSwag "),
     ("checkpoint", "start", r"^saving checkpoint to|^Writing (?:model|state) to"),
 )  # fmt: skip
+
+
+class NanoGptReader:
+    """Joins nanochat's records where a terminal has wrapped them."""
+
+    def __init__(self) -> None:
+        self._cut: tuple[int, str, int] | None = None  # line, text so far, lines since
+
+    @property
+    def busy(self) -> bool:
+        return self._cut is not None
+
+    def feed(self, line: str, at: int) -> list[LogEvent]:
+        begins = line.startswith(("step", "Step"))
+        out = self.flush() if begins else []
+        if self._cut is not None:
+            first, text, lines = self._cut
+            text += line.strip("\n")
+            whole = _WHOLE in text
+            if whole or lines >= 2:
+                self._cut = None
+                return [*_parse(text, first)] if whole else [*_parse(self._text(text), first), *_parse(line, at)]
+            self._cut = (first, text, lines + 1)
+            return Held()
+        if begins and "| lrm: " in line and _WHOLE not in line:
+            self._cut = (at, line, 1)
+            return Held(out)
+        return [*out, *_parse(line, at)]
+
+    def flush(self) -> list[LogEvent]:
+        cut, self._cut = self._cut, None
+        return [] if cut is None else list(_parse(self._text(cut[1]), cut[0]))
+
+    @staticmethod
+    def _text(text: str) -> str:
+        """Without the last field, which may be half."""
+        return text.rpartition(" | ")[0] + " |"
 
 
 def _parse(line: str, at: int) -> Iterable[LogEvent]:
@@ -81,7 +119,7 @@ def _barred(line: str, at: int, found: re.Match[str], loss: float | None) -> Log
 
 FORMAT = Format(
     "nanogpt",
-    lambda: Stateless(_parse),
+    NanoGptReader,
     hints=("iter ", "step", "trl:", "tel:", " eval:", "val loss", "validation loss", "saving checkpoint", "writing ",
            "hellaswag"),
     priority=20,
