@@ -1,0 +1,75 @@
+"""How the commands ask a running daemon."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from watcher.cli._command import UsageError
+
+DEFAULT_CONFIG = "/etc/runwatch/runwatch.yaml"
+TIMEOUT_SECONDS = 10.0
+
+
+class Refused(Exception):
+    """The daemon said no; one readable line."""
+
+
+def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE",
+        help=f"the daemon's file, for its address and token (default: $RUNWATCH_CONFIG or {DEFAULT_CONFIG})",
+    )  # fmt: skip
+    parser.add_argument("--url", metavar="URL", help="the daemon, where it is not on this host")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="with --url: file of the bearer token")
+
+
+class DaemonApi:
+    """GET and POST of JSON. Raises UsageError for the config and Refused for an answer that is none."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        from alerts.secret import SecretError, secret_file
+
+        self.url, token_file = _place(args)
+        try:
+            self._token = secret_file(token_file).reveal() if token_file is not None else None
+        except SecretError as error:
+            raise UsageError(str(error)) from error
+
+    def get(self, path: str, **params: str) -> Any:
+        return self._ask("GET", path, params=params)
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        return self._ask("POST", path, json=body)
+
+    def _ask(self, method: str, path: str, **more: Any) -> Any:
+        import requests
+
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token is not None else {}
+        try:
+            reply = requests.request(
+                method, self.url + path, headers=headers, timeout=TIMEOUT_SECONDS, allow_redirects=False, **more
+            )
+            value = reply.json() if "json" in reply.headers.get("Content-Type", "") else {"error": reply.text.strip()}
+        except requests.RequestException:
+            raise Refused(f"no daemon answers at {self.url}: is `runwatch daemon` running?") from None
+        if reply.status_code != 200:
+            raise Refused(f"{self.url}: {value.get('error') or f'HTTP {reply.status_code}'}")
+        return value
+
+
+def _place(args: argparse.Namespace) -> tuple[str, Path | None]:
+    if args.url is not None:
+        return args.url.rstrip("/"), args.token_file
+    from watcher.config.daemon import DaemonConfig
+    from watcher.config.load import ConfigError, load
+
+    path = args.config or Path(os.environ.get("RUNWATCH_CONFIG", DEFAULT_CONFIG))
+    try:
+        section = load(path, DaemonConfig).daemon
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(section.listen.host, section.listen.host)
+    return f"http://{host}:{section.listen.port}", args.token_file or section.token_file

@@ -1,0 +1,70 @@
+"""`runwatch check-config FILE`: the loader that the processes use; prints every error with its key path."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from watcher.cli._command import Command, UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="FILE", help="the agent's or the daemon's file")
+
+
+def run(args: argparse.Namespace) -> int:
+    from watcher.config.load import ConfigError
+
+    try:
+        lines = _check(args.file)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    print("\n".join(lines))
+    return 0
+
+
+def _check(path: Path) -> list[str]:
+    from watcher.config.agent import AgentConfig
+    from watcher.config.daemon import DaemonConfig
+    from watcher.config.load import ConfigError, load, read_yaml
+
+    values, _ = read_yaml(path)
+    if not isinstance(values, dict):
+        raise ConfigError([f"{path}: the file must be a mapping with the key agent, or daemon and runs"])
+    if "agent" in values:
+        return _agent(path, load(path, AgentConfig))
+    return _daemon(path, load(path, DaemonConfig))
+
+
+def _agent(path: Path, config: Any) -> list[str]:
+    section = config.agent
+    logs = ", ".join(log.path for log in section.logs) or "none: the daemon will see no steps from this node"
+    guarded = "with a token" if section.token_file is not None else "without a token, loopback only"
+    return [
+        f"{path}: ok, an agent's file",
+        f"  node    {section.node}",
+        f"  listen  {section.listen}, {guarded}",
+        f"  logs    {logs}",
+    ]
+
+
+def _daemon(path: Path, config: Any) -> list[str]:
+    section = config.daemon
+    lines = [
+        f"{path}: ok, a daemon's file",
+        f"  listen    {section.listen}",
+        f"  database  {section.database}",
+        f"  dead man  {'set' if section.dead_man else 'not set: nobody notices when this daemon dies'}",
+        f"  channels  {', '.join(config.channels) or 'none: nobody will be paged'}",
+    ]
+    for run in config.runs:
+        nodes = f"{len(run.nodes)} node{'s' if len(run.nodes) != 1 else ''}"
+        logs = ", ".join(log.path for log in run.logs) or "what the agents follow"
+        lines.append(f"  run       {run.name}: {nodes}, logs: {logs}")
+    if not config.runs:
+        lines.append("  runs      none: nothing is watched")
+    return lines
+
+
+COMMAND = Command("check-config", "check a config file and print every error", add_arguments, run, order=30)

@@ -1,0 +1,59 @@
+"""`runwatch daemon`: the watchdog itself, on a host apart from the cluster."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from watcher.cli._command import Command, UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the daemon's file")
+
+
+def run(args: argparse.Namespace) -> int:
+    import asyncio
+
+    from alerts.outbox import JournalError
+    from watcher.bind import ListenError, bind
+    from watcher.clock import SystemClock
+    from watcher.config.daemon import DaemonConfig
+    from watcher.config.load import ConfigError, load
+    from watcher.daemon.build import build, token_of
+    from watcher.daemon.http import build_app
+    from watcher.daemon.serve import serve
+    from watcher.daemon.store import Store
+    from watcher.guard import package_problems
+    from watcher.log_setup import set_up_logging
+
+    try:
+        config = load(args.config, DaemonConfig)
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    if problems := package_problems():
+        raise UsageError("\n".join(problems))
+    set_up_logging()
+    clock = SystemClock(config.clock_scale)
+    try:
+        sock = bind(config.daemon.listen)
+        store = Store(config.daemon.database, clock.time())
+        for note in store.notes:
+            print(f"runwatch daemon: {note}", file=sys.stderr)
+        daemon, keeper = build(config, clock, store)
+    except (ListenError, JournalError, OSError) as error:
+        print(f"runwatch daemon: {error}", file=sys.stderr)
+        return 1
+    app = build_app(daemon, token_of(config.daemon.token_file), store.history)
+    asyncio.run(serve(daemon, app, sock, _say))
+    keeper(daemon.runs, force=True)
+    store.close()
+    return 0
+
+
+def _say(address: str) -> None:
+    print(f"runwatch daemon listens on {address}", file=sys.stderr, flush=True)
+
+
+COMMAND = Command("daemon", "the watchdog, on a host apart from the cluster", add_arguments, run, order=21)

@@ -1,0 +1,149 @@
+"""A checked config -> a daemon with all its parts."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from watcher.config.alerting import alert_policy, build_channels
+
+from alerts.desk import AlertDesk
+from alerts.outbox import JournalError, Outbox
+from alerts.secret import Secret, secret_file
+from alerts.worker import Worker
+from detectors.registry import load_plugins
+from watcher.agent.follow import LogFollower
+from watcher.clock import Clock
+from watcher.config.daemon import DaemonConfig, RunSection
+from watcher.config.detectors import settled
+from watcher.daemon.app import Daemon
+from watcher.daemon.collect import Collector
+from watcher.daemon.dead_man import DeadManSwitch
+from watcher.daemon.evaluate import build_detectors
+from watcher.daemon.fold import RunFold, RunSettings
+from watcher.daemon.ledger import Ledger
+from watcher.daemon.pipeline import WatchedRun
+from watcher.daemon.recording import Recorder
+from watcher.daemon.shared_logs import SharedLogs
+from watcher.daemon.store import Store
+
+log = logging.getLogger(__name__)
+SAVE_SECONDS = 60.0
+LEDGER = "ledger"
+
+
+class Keeper:
+    """Writes what the runs taught and the strike ledger, once a minute and at the end; a failure costs nothing else."""
+
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
+        self._store, self._ledger, self._clock = store, ledger, clock
+        self._due_at = clock.monotonic() + SAVE_SECONDS
+        self._struck = len(ledger.all())
+
+    def __call__(self, runs: Sequence[WatchedRun], force: bool = False) -> None:
+        tick, struck = self._clock.monotonic(), len(self._ledger.all())
+        if not force and tick < self._due_at and struck == self._struck:
+            return
+        self._due_at, self._struck = tick + SAVE_SECONDS, struck
+        now = self._clock.time()
+        try:
+            for run in runs:
+                self._store.put_state(f"run/{run.fold.settings.name}", run.fold.dump(), now)
+            self._store.put_state(LEDGER, json.dumps(self._ledger.dump()).encode(), now)
+        except JournalError as error:
+            log.warning("what runs taught is not saved err=%s", error)
+
+
+def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Keeper]:
+    """Takes up what an earlier process left. Raises JournalError where the database cannot be read."""
+    section = config.daemon
+    ledger = _ledger(store)
+    runs = [_run(run, config, ledger, store) for run in config.runs]
+    channels = build_channels(config.channels)
+    outbox = Outbox(list(channels), clock, store, warn=log.warning)
+    desk = AlertDesk(store, outbox, alert_policy(config), clock, public_url=section.public_url, warn=log.warning)
+    agents = section.agents
+    collector = Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)
+    keeper = Keeper(store, ledger, clock)
+    recording, dead_man = section.recording, section.dead_man
+    daemon = Daemon(
+        runs=runs,
+        collector=collector,
+        desk=desk,
+        workers=[Worker(name, channel, outbox) for name, channel in channels.items()],
+        clock=clock,
+        interval_seconds=section.interval_seconds,
+        save=keeper,
+        shared_logs=[
+            logs
+            for run, watched in zip(config.runs, runs, strict=True)
+            if (logs := _shared_logs(run, watched, section.database, clock)) is not None
+        ],
+        recorder=Recorder(recording.path, recording.file_bytes, recording.keep_files) if recording else None,
+        dead_man=DeadManSwitch(_url(dead_man.url, dead_man.url_file), dead_man.interval_seconds) if dead_man else None,
+    )
+    return daemon, keeper
+
+
+def addresses(config: DaemonConfig) -> Mapping[str, str]:
+    """node -> http://HOST:PORT for every node of every run."""
+    agents = config.daemon.agents
+    out = {}
+    for node in dict.fromkeys(node for run in config.runs for node in run.nodes):
+        place = agents.addresses.get(node, node)
+        scheme, sign, rest = place.partition("://")
+        host = rest if sign else place
+        has_port = host.rpartition(":")[2].isdigit() and (host.count(":") == 1 or "]:" in host)
+        out[node] = f"{scheme if sign else 'http'}://{host if has_port else f'{host}:{agents.port}'}"
+    return out
+
+
+def token_of(path: Path | None) -> Secret | None:
+    return secret_file(path) if path is not None else None
+
+
+def _run(section: RunSection, config: DaemonConfig, ledger: Ledger, store: Store) -> WatchedRun:
+    settings = RunSettings(
+        name=section.name,
+        nodes=section.nodes,
+        interval_seconds=config.daemon.interval_seconds,
+        expected_gpus=section.expected_gpus,
+        gpu_hour_price=section.gpu_hour_price,
+        currency=section.currency,
+        logs_are_per_node=section.logs_are_per_node,
+    )
+    fold = RunFold(settings, ledger)
+    saved = store.get_state(f"run/{section.name}")
+    if saved is not None:
+        try:
+            fold.load(saved)
+        except ValueError as error:
+            log.warning("%s; it is learnt anew", error)
+    configs, modes = settled(config.detectors, section.detectors)
+    return WatchedRun(fold, build_detectors(load_plugins(), configs, modes))
+
+
+def _ledger(store: Store) -> Ledger:
+    saved = store.get_state(LEDGER)
+    if saved is None:
+        return Ledger()
+    try:
+        return Ledger.load(json.loads(saved))
+    except (ValueError, TypeError) as error:
+        log.warning("the strike ledger cannot be read, it starts anew err=%r", error)
+        return Ledger()
+
+
+def _shared_logs(run: RunSection, watched: WatchedRun, database: Path, clock: Clock) -> SharedLogs | None:
+    logs = [item for item in run.logs if item.tail == "daemon"]
+    if not logs:
+        return None
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in run.name)
+    state = database.with_name(f"{database.stem}.logs.{safe}.json")
+    return SharedLogs(watched.fold, LogFollower(logs, "daemon", state, clock), clock)
+
+
+def _url(url: str | None, file: Path | None) -> Secret:
+    return secret_file(file) if file is not None else Secret(url or "")
