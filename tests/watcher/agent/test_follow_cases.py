@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.log_ops import play
 
+from tests.support.log_ops import play
 from watcher.agent.follow import LogFollower
 from watcher.agent.followed import FollowedEvent
 from watcher.clock import FakeClock
@@ -61,7 +61,7 @@ OWN_PATTERNS = LogPatterns.model_validate(
 )
 
 
-@pytest.mark.parametrize("patterns", [OWN_PATTERNS], ids=["own patterns"])
+@pytest.mark.parametrize("patterns", [None, OWN_PATTERNS], ids=["built-in formats", "own patterns"])
 @pytest.mark.parametrize("down", [False, True], ids=["agent runs on", "agent is down from 48 to 60"])
 def test_rotation_and_truncation_lose_and_double_nothing(
     shared: Path, tmp_path: Path, down: bool, patterns: LogPatterns | None
@@ -114,7 +114,7 @@ def test_a_step_cut_in_two_by_a_buffer_is_not_believed(shared: Path, tmp_path: P
 def test_a_moved_link_is_followed_and_the_old_file_read_to_its_end(shared: Path, tmp_path: Path) -> None:
     script = case(shared, "V11")
     clock = FakeClock()
-    follower = LogFollower([LogConfig(path=f"{tmp_path}/latest/train.log", patterns=OWN_PATTERNS)], "n1", None, clock)
+    follower = LogFollower([LogConfig(path=f"{tmp_path}/latest/train.log")], "n1", None, clock)
     events: list[tuple[float, FollowedEvent]] = []
     play(
         script["input"]["ops"], tmp_path, clock,
