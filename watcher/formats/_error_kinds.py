@@ -70,14 +70,15 @@ ROWS: tuple[Row, ...] = (
          r"(?:\[Rank (?P<rank>\d+)\] )?Watchdog caught collective operation timeout|"
          r"\[Rank \d+\] Timeout at (?:collective|NCCL work)|NCCL (?:collective )?operation.{0,40}timed? ?out|"
          r"heartbeat monitor timed out|Watchdog got stuck|Timed out waiting \d+ ?ms for (?:recv|send) operation|"
-         r"(?:HCCL|NCCL|RCCL)\w*.{0,60}time ?d?out|HCCL_BLOCKING_WAIT|Timed out initializing process group|"
+         r"\b(?:HCCL|NCCL|RCCL) (?:\w{1,20} ){0,4}(?:timeout|timed out)\b(?! (?:set|of|to|is))|"
+         r"error: [HN]CCL_BLOCKING_WAIT|Timed out initializing process group|"
          r"waiting for clients\. \d+/\d+ clients joined|wait timeout after \d+ms, keys|DistStoreError|"
          r"Collective .{0,40}timed out"),
     _row("nccl_error", "cascade",
          "remote peer|closed by peer|reset by peer|remote process exited|broken pipe|ncclremoteerror|was aborted",
-         r"Connection closed by (?:remote )?peer|Connection reset by peer|ncclRemoteError|"
-         r"remote process exited or there was a network error|NCCL communicator was aborted|"
-         r"(?:sendBytes|recvBytes|recvValue) failed.{0,120}(?:Broken pipe|reset)"),
+         r"(?:gloo|NCCL|c10d|TCPStore|socket|ProcessGroup|DistNetworkError|(?:send|recv)(?:Bytes|Value)).{0,200}"
+         r"(?:closed by (?:remote )?peer|reset by peer|Broken pipe)|ncclRemoteError|"
+         r"remote process exited or there was a network error|NCCL communicator was aborted"),
     _row("nccl_error", "cause", "nccl|hccl|rccl|ibv_",
          r"NCCL error|nccl(?:System|Internal|UnhandledCuda)Error|ncclInvalid(?:Usage|Argument)|NCCL failure|"
          r"NCCL WARN .{0,300}(?:with error|error \d|failed|failure|timed? ?out|retry|unhandled)|RCCL error|HCCL error|"
@@ -136,6 +137,7 @@ ROWS: tuple[Row, ...] = (
 HARMLESS = re.compile(
     r"\bmay encounter\b|\bWarning:|\bwarnings\.warn\b|\bif this happens\b|\bto avoid\b.{0,40}\bfragmentation\b|"
     r"\bImport of \S{1,200} .{0,100}failed with\b|\bnum_ooms?\b|\boom=0\b|Exception ignored in|"
+    r"^wandb: |NCCL INFO|Failed to open lib|NET/Plugin|"
     r"--- Logging error ---|\bTried to import\b|\bfailed call to cuInit\b|CommandNotFoundError|"
     r"Stack trace of the failed collective|First PG on this rank|dump signal|dump the debug info|"
     r"To avoid data inconsistency|^Exception raised from|frame #\d",

@@ -22,7 +22,8 @@ _RANK = re.compile(r"\[rank(\d{1,6})\]:|\[Rank (\d{1,6})\]|\bRank:? ?(\d{1,6})\]
 _NCCL_HOST = re.compile(r"(?:^|\s)([A-Za-z][\w.-]{0,200}):\d+:\d+ \[\d+\] ")
 _SYSLOG_HOST = re.compile(r"^[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d ([\w.-]{1,255}) kernel:")
 _WHAT = re.compile(r"\s{0,8}what\(\):\s{0,4}(.*)")
-_REPORT = re.compile(r"\s{0,8}(?:traceback|exitcode|error_file)\s{0,4}: ")  # of a launcher, read by ElasticReport
+# a launcher's report, read by ElasticReport; a shell's trace of its commands
+_NOT_SAID = re.compile(r"\s{0,8}(?:traceback|exitcode|error_file)\s{0,4}: |\+{1,6} ")
 TERMINATE = "terminate called after throwing"
 WAIT_LINES = 40  # how long a traceback waits for its chain, and an abort for its reason, among other writers' lines
 STEPS_THAT_CLEAR = 3  # records after which an error was survived
@@ -155,7 +156,7 @@ class ErrorCollector:
             row = found[0] if found else Row("other", _WHAT, (), "weak")
             return self._event(row.kind, row.weight, line, what[1], _rank(prefix), _host(prefix, None), apart=True)
         found = find_row(text, lower) if lower else None
-        if found is None or _REPORT.match(text):
+        if found is None or _NOT_SAID.match(text):
             return []
         row, match = found
         if prefix.level in ("DEBUG", "INFO", "WARNING", "WARN") and row.kind not in _ALWAYS:
