@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from alerts._incident import Incident, bounded_key
+from alerts._text import clean
 from detectors.verdict import Finding, Firing, Unknown, Verdict
 
 Mode = Literal["active", "shadow"]
@@ -50,7 +51,7 @@ def found_by_key(judged: Iterable[Judged]) -> dict[str, Found]:
         if isinstance(one.verdict, Firing):
             prefix = SHADOW_PREFIX if one.mode == "shadow" else ""  # a trial never touches what is real
             for finding in one.verdict.findings:
-                members[bounded_key(prefix + finding.key)].append((finding, one))
+                members[bounded_key(clean(prefix + finding.key))].append((finding, one))
     result = {}
     for key, pairs in members.items():
         finding, best = max(pairs, key=_rank)

@@ -8,6 +8,8 @@ from typing import Any
 
 from alerts._incident import Incident
 from alerts._looks import Found
+from alerts._plain import plain
+from alerts._text import clean, one_line
 
 
 def _said(found: Found, now: float) -> dict[str, Any]:
@@ -15,9 +17,9 @@ def _said(found: Found, now: float) -> dict[str, Any]:
     return {
         "run": found.run,
         "subject": finding.subject,
-        "summary": finding.summary,
-        "evidence": finding.evidence,
-        "hint": finding.hint,
+        "summary": one_line(finding.summary),
+        "evidence": plain(finding.evidence),
+        "hint": clean(finding.hint),
         "since_at": finding.since_at,
         "restart_hold_seconds": finding.restart_hold_seconds,
         "fired_by": found.fired_by,

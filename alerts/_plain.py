@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from alerts._text import clean
+
 MAX_ITEMS = 2_000
 MAX_TEXT = 4_000
 MAX_DEPTH = 6
@@ -18,15 +20,15 @@ def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, str):
-        return value[:MAX_TEXT]
+        return clean(value, MAX_TEXT)
     if depth == 0:
-        return str(value)[:MAX_TEXT]
+        return clean(str(value), MAX_TEXT)
     if isinstance(value, Mapping):
         items = list(value.items())[:MAX_ITEMS]
-        return {str(key): plain(item, depth - 1) for key, item in items}
+        return {clean(str(key), 200): plain(item, depth - 1) for key, item in items}
     if hasattr(value, "tolist"):  # numpy scalars and arrays
         return plain(value.tolist(), depth - 1)
     if isinstance(value, list | tuple | set | frozenset):
         ordered = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
         return [plain(item, depth - 1) for item in ordered[:MAX_ITEMS]]
-    return str(value)[:MAX_TEXT]
+    return clean(str(value), MAX_TEXT)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from watcher.config.alerting import Channels, RouteSection
 from watcher.config.detectors import detectors_model
 from watcher.config.listen import Listen
 from watcher.config.logs import LogConfig
@@ -105,8 +106,8 @@ class DaemonConfig(Section):
     daemon: DaemonSection = DaemonSection()
     runs: tuple[RunSection, ...] = ()
     detectors: Detectors | None = None
-    channels: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    routes: tuple[dict[str, Any], ...] = ()
+    channels: Channels = Field(default_factory=dict)
+    routes: tuple[RouteSection, ...] = ()
     clock_scale: float = Field(default=1.0, gt=0)
 
     @model_validator(mode="after")
@@ -114,4 +115,7 @@ class DaemonConfig(Section):
         names = [run.name for run in self.runs]
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two runs are called {doubled!r}")
+        for number, route in enumerate(self.routes):
+            if unknown := next((name for name in route.to if name not in self.channels), None):
+                raise ValueError(f"routes[{number}].to: no channel is called {unknown!r}")
         return self

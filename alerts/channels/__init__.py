@@ -1,0 +1,1 @@
+"""Ways to reach a person, one file each: `send(notification, minimal) -> Sent | Retry | Rejected`."""

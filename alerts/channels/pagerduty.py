@@ -1,0 +1,98 @@
+"""PagerDuty, Events API v2: one alert per dedup_key, which the trigger opens and the resolve closes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import model_validator
+
+from alerts._text import cut
+from alerts.channels._api import ChannelPlugin, ChannelSection
+from alerts.channels._http import post
+from alerts.notification import Notification, Outcome, Retry
+from alerts.policy import ChannelTraits
+from alerts.secret import Secret, SecretError, one_of
+
+SUMMARY_CHARACTERS = 1024
+KEY_CHARACTERS = 255
+BODY_BYTES = 512_000  # the limit is 512 KB
+SEVERITIES = {"info": "info", "warning": "warning", "critical": "critical"}
+
+
+class PagerDutySection(ChannelSection):
+    """`url` is for the EU region and for tests."""
+
+    routing_key: Secret | None = None
+    routing_key_file: str | None = None
+    url: str = "https://events.pagerduty.com/v2/enqueue"
+
+    @model_validator(mode="after")
+    def _has_key(self) -> PagerDutySection:
+        if one_of("routing_key", self.routing_key, self.routing_key_file) is None:
+            raise ValueError("routing_key or routing_key_file is missing")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class PagerDuty:
+    section: PagerDutySection
+
+    def send(self, notification: Notification, minimal: bool = False) -> Outcome:
+        key = one_of("routing_key", self.section.routing_key, self.section.routing_key_file)
+        assert key is not None
+        try:
+            routing_key = key.reveal()
+        except SecretError as error:
+            return Retry(str(error))
+        body = event(notification, routing_key, minimal)
+        return post(self.section.url, body, {"Content-Type": "application/json"}, notification.at)
+
+
+def event(notification: Notification, routing_key: str, minimal: bool) -> bytes:
+    """The body, within PagerDuty's limits on characters and bytes."""
+    incident, action = notification.incident, notification.action
+    out: dict[str, Any] = {
+        "routing_key": routing_key,
+        "event_action": action,
+        "dedup_key": notification.dedup_key[:KEY_CHARACTERS],
+    }
+    if action != "trigger":
+        return _bytes(out)
+    subject = incident.subject
+    out["payload"] = {
+        "summary": cut(notification.title, SUMMARY_CHARACTERS),
+        "source": cut(subject.node or notification.run or "runwatch", 255),
+        "severity": SEVERITIES[notification.severity.label],
+    }
+    if minimal:
+        return _bytes(out)
+    out["payload"] |= {
+        "component": subject.gpu or subject.node or notification.run or "",
+        "group": notification.run or "",
+        "class": incident.signature,
+        "custom_details": {
+            "page": notification.text,
+            "evidence": dict(incident.evidence),
+            "what_to_do": incident.hint,
+        },
+    }
+    out["links"] = [{"href": link.url, "text": link.name} for link in notification.links]
+    details = out["payload"]["custom_details"]
+    for lost in ("evidence", "page", "what_to_do"):
+        body = _bytes(out)
+        if len(body) <= BODY_BYTES:
+            return body
+        if lost == "page":
+            details[lost] = cut(notification.text, 20_000)
+        else:
+            details.pop(lost)
+    return _bytes(out)
+
+
+def _bytes(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+
+
+PLUGIN = ChannelPlugin("pagerduty", PagerDutySection, PagerDuty, ChannelTraits(keeps_state=True, escalates=True))

@@ -1,0 +1,137 @@
+"""The whole way from what was judged to messages on their way, in one call: step, decide, write, store, queue."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from alerts import lifecycle
+from alerts._self_watch import delivery_judgements, store_judgement
+from alerts.facts import RunFacts
+from alerts.incidents import Hysteresis, Incident, Judged, StepResult, Transition, step
+from alerts.outbox import Accepted, Delivery, Journal, JournalError, Outbox, Ticks
+from alerts.policy import AlertPolicy, Decision, Silence, Told, decide
+from alerts.render import notification
+
+MAX_UNSAVED_TRANSITIONS = 10_000
+
+
+class Remembered(Protocol):
+    """What the store answers to `load`."""
+
+    incidents: dict[str, Incident]
+    told: dict[str, dict[str, Told]]
+    deliveries: list[Delivery]
+    accepted: list[Accepted]
+    next_id: int
+
+
+class Records(Journal, Protocol):
+    """The store as this floor sees it. Every method may raise JournalError."""
+
+    def load(self) -> Remembered: ...
+
+    def commit(
+        self, result: StepResult, told: Mapping[str, Mapping[str, Told]], deliveries: Sequence[Delivery], now: float
+    ) -> None: ...
+
+
+class UnknownIncident(Exception):
+    """No incident of that key is open."""
+
+
+class AlertDesk:
+    """Thread-safe. Sending happens in the workers of the outbox; nothing here waits for a channel."""
+
+    def __init__(
+        self, store: Records, outbox: Outbox, policy: AlertPolicy, clock: Ticks, *,
+        hysteresis: Hysteresis | None = None, public_url: str = "", warn: Callable[[str], None] = lambda line: None,
+    ) -> None:  # fmt: skip
+        """Takes up what the store remembers. Raises JournalError where it cannot be read."""
+        self.outbox, self.clock = outbox, clock
+        self._store, self._policy, self._hysteresis, self._public_url, self._warn = (
+            store, policy, hysteresis or Hysteresis(), public_url, warn,
+        )  # fmt: skip
+        self._lock = threading.Lock()
+        before = store.load()
+        self._incidents: Mapping[str, Incident] = before.incidents
+        self._told: dict[str, dict[str, Told]] = before.told
+        self._unsaved: list[Transition] = []
+        self._facts: Mapping[str, RunFacts] = {}
+        self.store_error: str | None = None
+        self.decision = Decision((), (), before.told)  # the last one: why each channel was told or not
+        outbox.restore(before.deliveries, before.accepted, before.next_id)
+
+    @property
+    def incidents(self) -> Mapping[str, Incident]:
+        """By key: suspects, open ones, and those that ended a short while ago."""
+        return self._incidents
+
+    @property
+    def silences(self) -> tuple[Silence, ...]:
+        return self._policy.silences
+
+    def evaluate(
+        self, judged: Sequence[Judged], facts: Mapping[str, RunFacts] | None = None, now: float | None = None
+    ) -> tuple[Transition, ...]:
+        """One evaluation of everything. The watchdog's own troubles are judged along."""
+        at = self.clock.time() if now is None else now
+        with self._lock:
+            self._facts = facts if facts is not None else self._facts
+            own = [*delivery_judgements(self.outbox.health(), at), store_judgement(self.store_error, at)]
+            return self._go_on(step(self._incidents, [*judged, *own], at, self._hysteresis), at)
+
+    def acknowledge(self, key: str, by: str) -> Incident:
+        """Stops reminders and escalation. Raises UnknownIncident."""
+        return self._change(key, lambda incident, now: lifecycle.acknowledge(incident, by, now))
+
+    def snooze(self, key: str, until_at: float, by: str) -> Incident:
+        """Nothing is sent about it until then; what is still open then is said. Raises UnknownIncident."""
+        return self._change(key, lambda incident, now: lifecycle.snooze(incident, until_at, by, now))
+
+    def close(self, key: str, why: str, by: str) -> Incident:
+        """Ends it by hand, e.g. as a false alarm; it stays quiet until it was clear once. Raises UnknownIncident."""
+        return self._change(key, lambda incident, now: lifecycle.close(incident, why, by, now))
+
+    def silence(self, silence: Silence) -> None:
+        """A maintenance window, checked at every send; one of the same name is replaced."""
+        with self._lock:
+            now = self.clock.time()
+            kept = tuple(one for one in self._policy.silences if one.name != silence.name and one.until_at > now)
+            self._policy = replace(self._policy, silences=(*kept, silence))
+
+    def _change(self, key: str, change: Callable[[Incident, float], Transition]) -> Incident:
+        with self._lock:
+            incident = self._incidents.get(key)
+            if incident is None or incident.state == "resolved":
+                raise UnknownIncident(f"no incident {key!r} is open")
+            now = self.clock.time()
+            transition = change(incident, now)
+            result = StepResult({**self._incidents, key: transition.incident}, (transition,))
+            self._go_on(result, now)
+            return transition.incident
+
+    def _go_on(self, result: StepResult, now: float) -> tuple[Transition, ...]:
+        decision = decide(result.incidents, self._told, self._policy, now)
+        messages = [
+            (intent.channel, notification(intent, now, self._facts.get(intent.incident.run or ""), self._public_url))
+            for intent in decision.intents
+        ]
+        deliveries = self.outbox.prepare(messages)
+        late = self.outbox.unsaved()
+        everything = StepResult(result.incidents, (*self._unsaved, *result.transitions))
+        try:
+            self._store.commit(everything, decision.told, [*late, *deliveries], now)
+        except JournalError as error:
+            if self.store_error is None:
+                self._warn(f"going on from memory: {error}")
+            self.store_error = str(error)
+            self._unsaved = list(everything.transitions[-MAX_UNSAVED_TRANSITIONS:])
+        else:
+            self.store_error, self._unsaved = None, []
+            self.outbox.saved(late)
+        self._incidents, self._told, self.decision = result.incidents, decision.told, decision
+        self.outbox.add(deliveries, saved=self.store_error is None)  # a page goes out after its commit, or without one
+        return result.transitions
