@@ -7,11 +7,13 @@ from dataclasses import fields, replace
 from watcher.events import LogEvent
 
 NEAR_PARTS = 6  # how far apart the two may stand
+MAX_TOTALS = 100
 HOLD_PARTS = 3  # how long a bar waits for the record that it may repeat
 
 
 class BarGate:
-    """Holds each bar for a moment. Once a file has records with a step of their own, other bars are mere progress."""
+    """Holds each bar for a moment. Once a file has records with a step of their own, other bars are mere progress; so
+    are bars within an evaluation, unless their length is one that a training bar had."""
 
     def __init__(self, bars: frozenset[str]) -> None:
         self._bars = bars
@@ -20,6 +22,8 @@ class BarGate:
         self._record_step: int | None = None
         self._since_record = NEAR_PARTS + 1
         self._records = 0
+        self._evaluating = False
+        self._totals: set[int | None] = set()  # lengths of training bars
 
     @property
     def busy(self) -> bool:
@@ -35,6 +39,8 @@ class BarGate:
         self._age += 1
         out: list[LogEvent] = []
         for event in events:
+            if event.phase == "evaluation":
+                self._evaluating = event.edge == "start"
             if event.event != "step":
                 out.append(event)
             elif event.format in self._bars:
@@ -50,10 +56,16 @@ class BarGate:
         if held is None:
             return []
         if self._records >= 2 and held.step is not None:
-            return [replace(held, event="progress", counter=held.step, counter_total=held.total_steps, step=None)]
+            return [_progress(held)]
         return [held]
 
     def _bar(self, event: LogEvent, out: list[LogEvent]) -> None:
+        if self._evaluating and event.total_steps not in self._totals:
+            out.append(_progress(event))
+            return
+        self._evaluating = False
+        if len(self._totals) < MAX_TOTALS:
+            self._totals.add(event.total_steps)
         if event.step is not None and event.step == self._record_step and self._since_record <= NEAR_PARTS:
             return
         held = self._held
@@ -64,6 +76,7 @@ class BarGate:
         self._held, self._age = event, 0
 
     def _record(self, event: LogEvent, out: list[LogEvent]) -> None:
+        self._evaluating = False
         if self._held is not None and self._held.step == event.step:
             self._held = None
         else:
@@ -72,6 +85,10 @@ class BarGate:
             self._records += 1
             self._record_step, self._since_record = event.step, 0
         out.append(event)
+
+
+def _progress(bar: LogEvent) -> LogEvent:
+    return replace(bar, event="progress", counter=bar.step, counter_total=bar.total_steps, step=None, total_steps=None)
 
 
 def _same(first: LogEvent, second: LogEvent) -> bool:

@@ -26,6 +26,7 @@ class Attempt:
     training_over: bool = False
     finished: bool = False
     stop_asked: bool = False
+    evaluating: bool = False
     last: LogEvent | None = None  # the last record with a step
 
 
@@ -52,6 +53,8 @@ class Summary:
         elif event.event == "phase" and event.phase == "startup" and event.edge == "start":
             if attempt.steps or attempt.errors:
                 self.attempts.append(Attempt())
+        elif event.event == "phase" and event.phase == "evaluation":
+            attempt.evaluating = event.edge == "start"
         elif event.event == "phase" and event.phase == "finished":
             attempt.finished = True
         elif event.event == "phase" and event.phase == "training" and event.edge == "end":
@@ -61,6 +64,7 @@ class Summary:
         self.steps += 1
         attempt.steps += 1
         attempt.steps_since_error += 1
+        attempt.evaluating = False
         self.formats[event.format or "?"] += 1
         if event.step is not None:
             self.first_step = event.step if self.first_step is None else self.first_step
@@ -86,7 +90,7 @@ class Summary:
             return "completed"
         if attempt.errors and attempt.steps_since_error < STEPS_THAT_SURVIVE:
             return _ended_by(attempt.errors)
-        if attempt.training_over or _reached_total(attempt.last):
+        if attempt.training_over or (_reached_total(attempt.last) and not attempt.evaluating):
             return "completed"
         return "running" if attempt.steps or self.steps else "unknown"
 
