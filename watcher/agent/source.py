@@ -74,11 +74,15 @@ class Source:
         if monotonic < self._retry_at:
             return
         try:
+            for file in list(self.draining):
+                self._verify(file)
             status = os.stat(self.path)
             self._size_bytes, self._gone = status.st_size, False
             current = self.current
             if current is not None and current.is_file(status.st_dev, status.st_ino):
-                self._verify(current, monotonic)
+                if monotonic - current.last_growth > REFRESH_SECONDS:
+                    self._refresh(current)
+                self._verify(current)
             elif not any(other is not self and other.holds(status.st_dev, status.st_ino) for other in others):
                 self._open(status, monotonic)
             self._error, self._failures = None, 0
@@ -135,14 +139,20 @@ class Source:
         for file in self.files():
             self._close(file)
 
-    def _verify(self, file: FollowedFile, monotonic: float) -> None:
-        """Whether the open file is still what was read of it, in the server's eyes too."""
+    def _verify(self, file: FollowedFile) -> None:
+        """Whether the open file still holds what was read of it; it is read anew if not."""
         try:
-            if monotonic - file.last_growth > REFRESH_SECONDS:
-                file.tail.reopen()
-            if file.check():
-                self._tally.rotations += 1
-                log.info("%s began anew", self.path)
+            rewritten = file.check()
+        except OSError:
+            self._close(file)
+            raise
+        if rewritten:
+            self._tally.rotations += 1
+            log.info("%s began anew", self.path)
+
+    def _refresh(self, file: FollowedFile) -> None:
+        try:
+            file.tail.reopen()
         except OSError:
             self._close(file)
             raise

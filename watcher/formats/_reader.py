@@ -28,6 +28,11 @@ def _formats() -> tuple[Format, ...]:
 
 
 @functools.cache
+def _by_name() -> dict[str, Format]:
+    return {form.name: form for form in _formats()}
+
+
+@functools.cache
 def _any_hint(names: tuple[str, ...]) -> Any:
     """One compiled search for every hint of these formats and of errors; None where one wants every line."""
     chosen = [f for f in _formats() if f.name in names]
@@ -39,6 +44,18 @@ def _any_hint(names: tuple[str, ...]) -> Any:
     options.encoding = re2.Options.Encoding.LATIN1  # bytes as they are: no line is ever bad UTF-8
     options.log_errors = False
     return re2.compile(b"|".join(re.escape(word.encode()) for word in words), options)
+
+
+@functools.cache
+def _hint_set(names: tuple[str, ...]) -> Any:
+    """For a line in lower case: the places in `names` of the formats whose hints stand in it, in one pass."""
+    options = re2.Options()
+    options.max_mem = 64 << 20  # far more than the hints can need: with too little it would find nothing
+    found = re2.Set.SearchSet(options)
+    for form in (_by_name()[name] for name in names):
+        found.Add("|".join(re2.escape(hint) for hint in form.hints) if form.hints else "")
+    found.Compile()
+    return found
 
 
 class LogReader:
@@ -58,7 +75,8 @@ class LogReader:
         self._errors = ErrorCollector()
         self._gate = BarGate(frozenset(f.name for f in chosen if f.bars))
         self._found: Counter[str] = Counter()
-        self._busy: set[str] = set()  # formats that want every line now
+        self._busy: set[int] = set()  # places of the formats that want every line now
+        self._hints = _hint_set(self._names)
         self._number = 0
 
     @property
@@ -141,16 +159,15 @@ class LogReader:
             events = self._named("user", _safely_feed(self._user, text, number))
             if _claims(events, number):
                 return events
-        for form, reader in self._readers:
+        for place in sorted(self._busy.union(self._hints.Match(lower) or ())):
+            form, reader = self._readers[place]
             if form.priority <= LAST_RESORT and any(event.line in (0, number) for event in events):
                 break
-            if form.hints and form.name not in self._busy and not any(hint in lower for hint in form.hints):
-                continue
             found = _safely_feed(reader, text, number)
             if getattr(reader, "busy", False):
-                self._busy.add(form.name)
+                self._busy.add(place)
             else:
-                self._busy.discard(form.name)
+                self._busy.discard(place)
             if found:
                 events += self._named(form.name, found)
             if _claims(found, number):
