@@ -15,8 +15,13 @@ MAX_BARS = 32
 _UNITS = {"watts": "W", "celsius": "°C", "mhz": "MHz", "bytes": "B", "percent": "%"}
 
 
+# drawn by themselves: GPUs as bars, the end of the log as lines, where the run stands as its own block
+_DRAWN = frozenset({"gpus", "log_tail", "phase", "attempt", "last_step", "total_steps", "currency", "odd"})
+
+
 def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
     """One line an entry, lists with how many of how many are shown."""
+    evidence = {key: value for key, value in evidence.items() if key not in _DRAWN}
     lines = [f"  {_label(key)}: {_value(str(key), value)}" for key, value in list(evidence.items())[:MAX_ENTRIES]]
     if len(evidence) > MAX_ENTRIES:
         lines.append(f"  ... {MAX_ENTRIES} of {len(evidence)} entries shown")

@@ -69,18 +69,18 @@ def page(intent: Intent, now: float, facts: RunFacts | None = None, public_url: 
     elif evidence := evidence_lines(incident.evidence):
         blocks.append(["Evidence:", *evidence])
     if facts is not None:
-        blocks += _run_blocks(incident, intent.kind, facts, now)
+        blocks += _run_blocks(intent.kind, facts, now)
     if intent.kind != "resolved":
         blocks.append(_what_to_do(incident, public_url))
+    if facts is not None and facts.log_tail and intent.kind != "resolved":
+        blocks.append(["Last lines of the log:", *(f"  | {one_line(line, 300)}" for line in facts.log_tail)])
     return clean("\n\n".join("\n".join(block) for block in blocks if block), MAX_TEXT)
 
 
-def _run_blocks(incident: Incident, kind: Kind, facts: RunFacts, now: float) -> list[list[str]]:
+def _run_blocks(kind: Kind, facts: RunFacts, now: float) -> list[list[str]]:
     blocks = [["Run:", *_progress(facts, now)]]
     if facts.bars and kind != "resolved":
         blocks.append(["GPUs (bar: power against the limit):", *bar_lines(facts.bars)])
-    if facts.log_tail and kind != "resolved":
-        blocks.append(["Last lines of the log:", *(f"  | {one_line(line, 300)}" for line in facts.log_tail)])
     return blocks
 
 

@@ -25,13 +25,16 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clock; with a scale it runs that many times faster from the moment it was made."""
+    """The machine's clock; with a scale it runs that many times faster from `epoch` (unix seconds, default now) on.
 
-    def __init__(self, scale: float = 1.0) -> None:
+    Processes with one epoch and scale agree on the time, also after a restart of one of them.
+    """
+
+    def __init__(self, scale: float = 1.0, epoch: float | None = None) -> None:
         if scale <= 0:
             raise ValueError("clock_scale must be above 0")
         self.scale = scale
-        self._time_zero = time.time()
+        self._time_zero = time.time() if epoch is None else epoch
         self._monotonic_zero = time.monotonic()
 
     def time(self) -> float:

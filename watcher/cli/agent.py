@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     except ImportError as error:
         raise UsageError(str(error)) from error
     set_up_logging()
-    clock = SystemClock(config.clock_scale)
+    clock = SystemClock(config.clock_scale, config.clock_epoch)
     follower = LogFollower(section.logs, section.node, section.state_file, clock) if section.logs else None
     agent = Agent(section, clock, NvmlSource(clock, stuck_seconds=section.gpu_stuck_seconds), follower)
     token = secret_file(section.token_file) if section.token_file is not None else None

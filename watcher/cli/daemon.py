@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     if problems := package_problems():
         raise UsageError("\n".join(problems))
     set_up_logging()
-    clock = SystemClock(config.clock_scale)
+    clock = SystemClock(config.clock_scale, config.clock_epoch)
     try:
         sock = bind(config.daemon.listen)
         store = Store(config.daemon.database, clock.time())

@@ -35,7 +35,8 @@ class AgentSection(Section):
 
 
 class AgentConfig(Section):
-    """The whole file. `clock_scale` is for tests alone: the process lives that many times faster."""
+    """The whole file. `clock_scale` and `clock_epoch` are for tests alone: the process lives that many times faster."""
 
     agent: AgentSection = Field(default_factory=AgentSection)
     clock_scale: float = Field(default=1.0, gt=0)
+    clock_epoch: float | None = None

@@ -101,7 +101,7 @@ class RunSection(Section):
 
 
 class DaemonConfig(Section):
-    """The whole file. `clock_scale` is for tests alone: the process lives that many times faster."""
+    """The whole file. `clock_scale` and `clock_epoch` are for tests alone: the process lives that many times faster."""
 
     daemon: DaemonSection = DaemonSection()
     runs: tuple[RunSection, ...] = ()
@@ -109,6 +109,7 @@ class DaemonConfig(Section):
     channels: Channels = Field(default_factory=dict)
     routes: tuple[RouteSection, ...] = ()
     clock_scale: float = Field(default=1.0, gt=0)
+    clock_epoch: float | None = None
 
     @model_validator(mode="after")
     def _names(self) -> DaemonConfig:

@@ -17,7 +17,7 @@ from watcher.daemon.answer import Answer
 from watcher.daemon.collect import Collector
 from watcher.daemon.dead_man import DeadManSwitch
 from watcher.daemon.evaluate import Evaluator
-from watcher.daemon.pipeline import WatchedRun
+from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import SharedLogs
 
@@ -101,6 +101,7 @@ class Daemon:
         judged = self._judge(now)
         facts = {name: facts_from_frame(frame) for name, frame in self.frames.items()}
         transitions = await asyncio.to_thread(self._decide, judged, facts, now)
+        tell_open(self.runs, self.desk.incidents)
         self.on_transitions(transitions)
         await self._good_cycle(now)
 

@@ -7,8 +7,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from watcher.config.alerting import alert_policy, build_channels
-
 from alerts.desk import AlertDesk
 from alerts.outbox import JournalError, Outbox
 from alerts.secret import Secret, secret_file
@@ -16,6 +14,7 @@ from alerts.worker import Worker
 from detectors.registry import load_plugins
 from watcher.agent.follow import LogFollower
 from watcher.clock import Clock
+from watcher.config.alerting import alert_policy, build_channels
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.config.detectors import settled
 from watcher.daemon.app import Daemon

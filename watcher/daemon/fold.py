@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -89,6 +89,10 @@ class RunFold:
             self._tie_error(node)
         if self._progress.attempt.number != attempt:
             self._strike_crash()
+
+    def tell_open(self, families: Collection[str]) -> None:
+        """What is open for this run now: the gap that a stall makes is not learnt as one of its own."""
+        self._progress.stalled = "stall" in families
 
     def _take_lines(self, now: float, lines: Sequence[LogLine], node: str | None) -> None:
         known = dict(self._read_to)

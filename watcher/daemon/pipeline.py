@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from alerts.incidents import Hysteresis, Incident, Judged, StepResult, step
@@ -43,4 +43,12 @@ class Pipeline:
             judged += self.evaluator.judge(frame, run.detectors)
         result = step(self.incidents, judged, now, self.hysteresis)
         self.incidents = result.incidents
+        tell_open(self.runs.values(), self.incidents)
         return result
+
+
+def tell_open(runs: Iterable[WatchedRun], incidents: Mapping[str, Incident]) -> None:
+    """Each run hears which families are open for it."""
+    for run in runs:
+        name = run.fold.settings.name
+        run.fold.tell_open({i.family for i in incidents.values() if i.run == name and i.state == "open"})

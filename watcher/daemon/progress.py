@@ -49,6 +49,7 @@ class RunProgress:
     last_checkpoint_at: float | None = None
     last_checkpoint_step: int | None = None
     between: bool = False  # a phase other than training lies since the last record
+    stalled: bool = False  # a stall is open: how long it takes is nothing to learn from
     implied_end: bool = False  # the end is only implied by the final step, no marker said so
     best_step: int | None = None  # over all attempts
 
@@ -196,7 +197,8 @@ class RunProgress:
 
     def _moved(self, at: float) -> None:
         """Something moved: note the gap under the phase in which it was waited for."""
-        if self.last_progress_at is not None and at >= self.last_progress_at and self.phase.name != "startup":
+        known = self.last_progress_at is not None and not self.stalled and self.phase.name != "startup"
+        if known and self.last_progress_at is not None and at >= self.last_progress_at:
             self.gaps.setdefault(self.phase.name, Gaps()).add(at - self.last_progress_at)
         if self.last_progress_at is None or at > self.last_progress_at:
             self.last_progress_at = at
@@ -244,7 +246,7 @@ class RunProgress:
 
     def _close_phase(self, at: float) -> None:
         """The open phase ends; how long an announced one took is kept. Only a step ends a start-up."""
-        if self.phase.announced and self.phase.name in ("evaluation", "checkpoint"):
+        if self.phase.announced and not self.stalled and self.phase.name in ("evaluation", "checkpoint"):
             self.durations.setdefault(self.phase.name, Gaps()).add(at - self.phase.since_at)
         if self.last_step is None:
             self.phase = Phase(name="startup", since_at=self.attempt.started_at or at)
