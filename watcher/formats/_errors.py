@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
-import re2
-
 from watcher.events import LogEvent
 from watcher.formats._elastic import Death, ElasticReport
 from watcher.formats._error_kinds import HARMLESS, HINTS, Row, Weight, find_row
@@ -17,7 +15,6 @@ ERROR_HINTS: tuple[str, ...] = (
     *HINTS, "traceback (most", 'file "', "exception in thread", "exception ignored", "terminate called", "exitcode",
     "what():",
 )  # fmt: skip
-_MAYBE = re2.compile("|".join(re2.escape(hint) for hint in ERROR_HINTS))
 _RANK = re.compile(r"\[rank(\d{1,6})\]:|\[Rank (\d{1,6})\]|\bRank:? ?(\d{1,6})\]|\bRankID:(\d{1,6})\b")
 _NCCL_HOST = re.compile(r"(?:^|\s)([A-Za-z][\w.-]{0,200}):\d+:\d+ \[\d+\] ")
 _SYSLOG_HOST = re.compile(r"^[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d ([\w.-]{1,255}) kernel:")
@@ -64,8 +61,8 @@ class ErrorCollector:
         self._first, self._finished = None, False
         self._known.clear()
 
-    def feed(self, prefix: Prefix, lower: str, number: int) -> list[LogEvent]:
-        maybe = _MAYBE.search(lower) is not None
+    def feed(self, prefix: Prefix, lower: str, number: int, *, maybe: bool) -> list[LogEvent]:
+        """`maybe`: one of ERROR_HINTS stands in the line."""
         if not maybe and not self.busy:
             return []
         out: list[LogEvent] = []

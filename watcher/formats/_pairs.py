@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from watcher.formats._numbers import NUMBER, number, whole
+from watcher.formats._numbers import NUMBER, number
 
 _PAIR = re.compile(rf"\s{{0,20}}([A-Za-z][\w \-./()]{{0,60}}?)\s{{0,10}}:\s{{0,20}}({NUMBER})\s?([KMBTG](?![A-Za-z]))?")
 _BARE = re.compile(rf"\s{{0,9}}([A-Za-z][A-Za-z ]{{1,40}}?)\s{{1,9}}({NUMBER})\s{{0,9}}$")
@@ -74,8 +74,8 @@ def fields(found: dict[str, float]) -> dict[str, Any]:
     plan = _plan(tuple(found))
     out: dict[str, Any] = {name: found[key] / parts for name, key, parts in plan.floats}
     for name, key in plan.counts:
-        if (count := whole(found[key])) is not None:
-            out[name] = count
+        if (value := found[key]).is_integer() and abs(value) < 1e15:
+            out[name] = int(value)
     if plan.scope is not None:
         out["throughput_scope"] = plan.scope
     return out

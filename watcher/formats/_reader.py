@@ -48,12 +48,16 @@ def _any_hint(names: tuple[str, ...]) -> Any:
 
 @functools.cache
 def _hint_set(names: tuple[str, ...]) -> Any:
-    """For a line in lower case: the places in `names` of the formats whose hints stand in it, in one pass."""
+    """For a line in lower case: the places in `names` of the formats whose hints stand in it, in one pass.
+
+    The place after the last is that of errors.
+    """
     options = re2.Options()
     options.max_mem = 64 << 20  # far more than the hints can need: with too little it would find nothing
     found = re2.Set.SearchSet(options)
     for form in (_by_name()[name] for name in names):
         found.Add("|".join(re2.escape(hint) for hint in form.hints) if form.hints else "")
+    found.Add("|".join(re2.escape(hint) for hint in ERROR_HINTS))
     found.Compile()
     return found
 
@@ -99,11 +103,12 @@ class LogReader:
         self._number = number
         prefix = split_prefix(strip_control(text[:MAX_LINE]))
         lower = prefix.text.lower()
-        events = [_with_prefix(event, prefix, number) for event in self._records(prefix, lower, number)]
+        hinted = self._hints.Match(lower) or ()
+        events = [_with_prefix(event, prefix, number) for event in self._records(prefix, hinted, number)]
         for event in events:
             self._tell_errors(event)
         events = _once(events)
-        found = self._errors.feed(prefix, lower, number)
+        found = self._errors.feed(prefix, lower, number, maybe=len(self._readers) in hinted)
         if found and any(event.event == "error" for event in events):
             found = [e for e in found if e.line != number]  # the user's own word for this line stands
         if found and prefix.logged_at is not None:
@@ -152,14 +157,16 @@ class LogReader:
             elif event.phase == "finished":
                 self._errors.finished()
 
-    def _records(self, prefix: Prefix, lower: str, number: int) -> list[LogEvent]:
+    def _records(self, prefix: Prefix, hinted: Iterable[int], number: int) -> list[LogEvent]:
         text = prefix.text if len(prefix.text) <= MAX_FORMAT_LINE else prefix.text[:MAX_FORMAT_LINE]
         events: list[LogEvent] = []
         if self._user is not None:
             events = self._named("user", _safely_feed(self._user, text, number))
             if _claims(events, number):
                 return events
-        for place in sorted(self._busy.union(self._hints.Match(lower) or ())):
+        for place in sorted(self._busy.union(hinted)):
+            if place == len(self._readers):
+                break
             form, reader = self._readers[place]
             if form.priority <= LAST_RESORT and any(event.line in (0, number) for event in events):
                 break
