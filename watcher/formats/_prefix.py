@@ -38,7 +38,7 @@ _NO_HOST = (
 # prefixes
 _DIGIT_FORMS = (
     rf"{_STAMP}\s+(?:std(?:out|err) [FP] )?(?:\| ?)?",  # kubectl --timestamps, CRI, plain logging
-    r"(?P<label>\d{1,5}):\s+(?=\S)",
+    r"(?P<label>\d{1,5}): (?=\s{0,200}\S)",
 )
 _BRACKET_FORMS = (
     rf"\[{_STAMP}\]\s*(?:\[(?:{_LEVEL}|[\w.]{{2,60}})\]\s?){{0,2}}(?:- )?",

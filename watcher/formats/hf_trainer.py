@@ -105,7 +105,7 @@ class HfReader:
 
     # ---- dicts -----------------------------------------------------------------------------------------------------
     def _dict(self, text: str, at: int, bar: Bar | None) -> list[LogEvent]:
-        pairs = {m[1]: m[2] for m in _PAIR.finditer(text)}
+        pairs = dict_pairs(text)
         if "train_runtime" in pairs and ("train_loss" in pairs or "train_samples_per_second" in pairs):
             self._active = True
             return [*self.flush(), LogEvent(event="phase", line=at, phase="finished", edge="start")]
@@ -116,7 +116,7 @@ class HfReader:
             return []
         self._active = True
         out = self.flush()
-        event = _record(pairs, at)
+        event = record(pairs, at)
         if event.step is not None:
             return [*out, event]
         half = _rounding(event.epoch or 0.0, quoted="'epoch': '" in text)
@@ -173,7 +173,13 @@ def _bar_before(line: str, end: int) -> Bar | None:
     return find_bar(line[:end]) if "|" in line[:end] else None
 
 
-def _record(pairs: dict[str, str], at: int) -> LogEvent:
+def dict_pairs(text: str) -> dict[str, str]:
+    """The flat pairs of a printed dict, values as text without quotes."""
+    return {match[1]: match[2] for match in _PAIR.finditer(text)}
+
+
+def record(pairs: dict[str, str], at: int) -> LogEvent:
+    """The step event that a dict of the Trainer tells."""
     known: dict[str, Any] = {}
     for name, keys in (
         ("loss", ("loss",)), ("grad_norm", ("grad_norm",)), ("learning_rate", ("learning_rate", "lr")),

@@ -15,7 +15,7 @@ _OTHER_WORK = re.compile(
     r"\b(?:eval\w*|valid\w*|val|test\w*|predict\w*|inference|sanity|map|tokeniz\w*|download\w*|load\w*|fetch\w*|"
     r"filter\w*|generating|cach\w*|scan\w*|sav\w*|extract\w*|preprocess\w*|process\w*|upload\w*|convert\w*|pack\w*|"
     r"captur\w*|compil\w*|shard\w*|calibrat\w*|rollout|index\w*|decod\w*|encod\w*|read\w*|writ\w*|merg\w*|quantiz\w*|"
-    r"running|reset\w*|adding|creating|building|prefetch\w*)\b",
+    r"running|generat\w*|make_experience|episode|reset\w*|adding|creating|building|prefetch\w*)\b",
     re.IGNORECASE,
 )
 _STEP_UNITS = {"it", "step", "steps", "batch", "iter", "batches", "iters"}
@@ -32,7 +32,8 @@ def bar_event(bar: Bar, line: int) -> LogEvent:
     epoch = _EPOCH.search(bar.description)
     losses = {key.lower(): value for key, value in bar.postfix.items()}
     loss = next(
-        (losses[k] for k in ("loss", "train_loss", "step_loss", "train/loss", "loss_mean") if k in losses), None
+        (losses[k] for k in ("loss", "gpt_loss", "train_loss", "step_loss", "train/loss", "loss_mean") if k in losses),
+        None,
     )
     return LogEvent(
         event="step", line=line, step=bar.done, total_steps=bar.total, epoch=float(epoch[1]) if epoch else None,
