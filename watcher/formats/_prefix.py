@@ -24,6 +24,11 @@ class Prefix:
     label: int | None = None
     level: str | None = None
 
+    @property
+    def told(self) -> bool:
+        """Whether it says who wrote the line or when."""
+        return self.rank is not None or self.host is not None or self.logged_at is not None
+
 
 _STAMP = (
     r"(?P<date>\d{4}[-/]\d\d[-/]\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>[.,]\d{1,9})?"

@@ -18,6 +18,7 @@ from watcher.formats._errors import ERROR_HINTS, ErrorCollector
 from watcher.formats._prefix import Prefix, split_prefix, strip_control
 
 MAX_LINE = 65_536  # characters of one part that errors are searched in
+RECENT_LINES = 256
 LAST_RESORT = -100  # formats of this priority see only lines that nobody else knows
 MAX_FORMAT_LINE = 16_384  # characters that a format is given
 
@@ -82,6 +83,7 @@ class LogReader:
         self._busy: set[int] = set()  # places of the formats that want every line now
         self._hints = _hint_set(self._names)
         self._number = 0
+        self._recent: dict[int, Prefix] = {}  # what stood in front of recent lines, for records of several lines
 
     @property
     def format(self) -> str | None:
@@ -104,7 +106,11 @@ class LogReader:
         prefix = split_prefix(strip_control(text[:MAX_LINE]))
         lower = prefix.text.lower()
         hinted = self._hints.Match(lower) or ()
-        events = [_with_prefix(event, prefix, number) for event in self._records(prefix, hinted, number)]
+        if prefix.told:
+            self._remember(number, prefix)
+        events = self._records(prefix, hinted, number)
+        for event in events:
+            _add_prefix(event, prefix if event.line in (0, number) else self._recent.get(event.line), number)
         for event in events:
             self._tell_errors(event)
         events = _once(events)
@@ -144,6 +150,11 @@ class LogReader:
             events += self._named("user", _safely_flush(self._user))
         events += self._errors.flush()
         return self._gate.pass_on([e if e.line else replace(e, line=self._number) for e in events]) + self._gate.flush()
+
+    def _remember(self, number: int, prefix: Prefix) -> None:
+        self._recent[number] = prefix
+        if len(self._recent) > RECENT_LINES:
+            del self._recent[next(iter(self._recent))]
 
     def _wants_all(self) -> bool:
         return bool(self._busy) or self._errors.busy or self._gate.busy
@@ -226,17 +237,18 @@ def _safely_flush(reader: FormatReader) -> list[LogEvent]:
         return []
 
 
-def _with_prefix(event: LogEvent, prefix: Prefix, number: int) -> LogEvent:
-    """The event with the rank, host and time of its own line, where it does not say them itself."""
-    if event.line not in (0, number):
-        return event
-    rank = event.rank if event.rank is not None else prefix.rank
-    host = event.host or prefix.host
-    logged_at = event.logged_at if event.logged_at is not None else prefix.logged_at
-    for name, value in (("line", number), ("rank", rank), ("host", host), ("logged_at", logged_at)):
-        if value is not None:
-            _fill(event, name, value)
-    return event
+def _add_prefix(event: LogEvent, prefix: Prefix | None, number: int) -> None:
+    """Gives the event the rank, host and time of its own line, where it does not say them itself."""
+    if not event.line:
+        _fill(event, "line", number)
+    if prefix is None:
+        return
+    if event.rank is None and prefix.rank is not None:
+        _fill(event, "rank", prefix.rank)
+    if event.host is None and prefix.host is not None:
+        _fill(event, "host", prefix.host)
+    if event.logged_at is None and prefix.logged_at is not None:
+        _fill(event, "logged_at", prefix.logged_at)
 
 
 def _fill(event: LogEvent, name: str, value: object) -> None:
