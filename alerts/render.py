@@ -73,7 +73,7 @@ def page(intent: Intent, now: float, facts: RunFacts | None = None, public_url: 
     if intent.kind != "resolved":
         blocks.append(_what_to_do(incident, public_url))
     if facts is not None and facts.log_tail and intent.kind != "resolved":
-        blocks.append(["Last lines of the log:", *(f"  | {one_line(line, 300)}" for line in facts.log_tail)])
+        blocks.append(["Last lines of the log:", *(f"  | {one_line(line, 200)}" for line in facts.log_tail[-8:])])
     return clean("\n\n".join("\n".join(block) for block in blocks if block), MAX_TEXT)
 
 

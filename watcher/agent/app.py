@@ -6,6 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from detectors.telemetry import SourceHealth
 from watcher import __version__
@@ -15,12 +16,29 @@ from watcher.agent.followed import FollowedEvent
 from watcher.clock import Clock
 from watcher.config.agent import AgentSection
 from watcher.snapshot import LogLine, LogStatus, Snapshot
-from watcher.sources.nvml import NvmlSource
+from watcher.sources.nvml import GpuReadings
 
 log = logging.getLogger(__name__)
 LOG_DEADLINE_SECONDS = 5.0
 STALE_CYCLES = 4.5  # without a reading: the GPU data is stale, and /healthz says so
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class GpuSource(Protocol):
+    """Where GPU readings come from: the NVML child, or a simulation of it."""
+
+    latest: GpuReadings | None
+    replacements_count: int
+
+    async def poll(self, deadline_seconds: float) -> None: ...
+
+    def health(self) -> SourceHealth: ...
+
+    async def release(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    async def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -29,7 +47,7 @@ class Agent:
 
     config: AgentSection
     clock: Clock
-    gpus: NvmlSource
+    gpus: GpuSource
     follower: LogFollower | None
     ring: EventRing = field(default_factory=EventRing)
     statuses: tuple[LogStatus, ...] = ()

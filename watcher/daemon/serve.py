@@ -27,7 +27,7 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    server = _Server(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False))
+    server = QuietServer(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False))
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     scheduler = AsyncIOScheduler()
     async with daemon.collector:
@@ -67,7 +67,7 @@ def _notify(text: str) -> None:
         sock.sendto(text.encode(), "\0" + address[1:] if address.startswith("@") else address)
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
     """Signals are ours."""
 
     @contextlib.contextmanager

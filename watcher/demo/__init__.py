@@ -1,0 +1,1 @@
+"""The whole system on a simulated fleet, faster than real time: real agents, follower, daemon, store and channel."""
