@@ -1,0 +1,53 @@
+"""Nothing in deploy/ is untested: configs load, units verify, rules check and behave."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from watcher.cli.main import main
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+
+
+def tool(name: str, package: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        pytest.skip(f"needs {name} (Debian package {package})")
+    return path
+
+
+@pytest.mark.parametrize("file", sorted(DEPLOY.rglob("*.example.yaml")), ids=lambda file: file.name)
+def test_example_configs_pass_the_loader(file, capsys):
+    assert main(["check-config", str(file)]) == 0
+    assert ": ok" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("unit", sorted(DEPLOY.glob("systemd/*.service")), ids=lambda unit: unit.name)
+def test_units_verify_and_can_be_enabled(unit, tmp_path):
+    analyze = tool("systemd-analyze", "systemd")
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace("/opt/runwatch/bin/runwatch", "/bin/true"))
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", "--recursive-errors=no", str(copy)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert "[Install]" in unit.read_text()
+
+
+def test_prometheus_rules_check_and_have_what_a_person_needs():
+    rules = DEPLOY / "prometheus/runwatch.rules.yml"
+    subprocess.run([tool("promtool", "prometheus"), "check", "rules", str(rules)], check=True, timeout=60)
+    text = rules.read_text()
+    assert text.count("- alert:") == text.count("summary:") == text.count("description:")
+
+
+@pytest.mark.parametrize("file", sorted(DEPLOY.glob("prometheus/tests/*.test.yml")), ids=lambda file: file.name)
+def test_prometheus_rules_fire_and_stay_quiet(file):
+    done = subprocess.run(
+        [tool("promtool", "prometheus"), "test", "rules", str(file)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
