@@ -8,9 +8,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+import re2
 
 from watcher.events import ErrorKind
 
@@ -96,6 +99,8 @@ ROWS: tuple[Row, ...] = (
          r"CUDA (?:driver |runtime )?error|cudaError\w{3,}|CUDNN_STATUS_(?!SUCCESS)|CUBLAS_STATUS_(?!SUCCESS)|"
          r"HIP error|hipError\w{3,}|device-side assert triggered|illegal memory access was encountered|"
          r"Cuda failure|unspecified launch failure|AcceleratorError: "),
+    _row("cuda_error", "cause", "assertion `", r"(?<=\] )Assertion `.{1,200}` failed"),  # one line per thread of a block
+    _row("other", "cause", "assertion `", r"\w: Assertion [`'].{1,200}' failed"),
     _row("oom_host", "cause", "allocate memory|memoryerror|oomkilled|outofmemoryerror|more memory",
          r"(?:can't|Cannot|not) allocate memory|(?:^|\s)MemoryError(?::|$)|OOMKilled|"
          r"ray\.exceptions\.OutOfMemoryError|Workers? killed due to memory pressure"),
@@ -129,8 +134,8 @@ ROWS: tuple[Row, ...] = (
     _row("other", "weak", "received signal|preemption detected|sigterm", r"Received signal 15\b|Preemption detected|"
          r"(?:Received|Receiving|Caught|Got) SIGTERM"),
     _row("other", "weak", "dist internal error|err0", r"\bERR\d{5} \w+"),
-    _row("other", "weak", "actor died|died unexpectedly|rayactorerror",
-         r"actor died unexpectedly|RayActorError|worker died unexpectedly"),
+    _row("other", "weak", "died unexpectedly|rayactorerror",
+         r"\b(?:actor|worker|proc(?:ess)? \S{1,60}) died unexpectedly|RayActorError"),
 )  # fmt: skip
 
 # what a line says of itself that makes it advice or a warning, not an error
@@ -147,11 +152,23 @@ HARMLESS = re.compile(
 HINTS: tuple[str, ...] = tuple(sorted({hint for row in ROWS for hint in row.hints}))
 
 
+@functools.cache
+def _row_hints() -> Any:
+    """For a text in lower case: the places of the rows that have a hint in it, in one pass."""
+    options = re2.Options()
+    options.max_mem = 64 << 20
+    found = re2.Set.SearchSet(options)
+    for row in ROWS:
+        found.Add("|".join(re2.escape(hint) for hint in row.hints))
+    found.Compile()
+    return found
+
+
 def find_row(text: str, lower: str) -> tuple[Row, re.Match[str]] | None:
     """The first row that the line is, with its match; None for most lines."""
-    for row in ROWS:
-        if any(hint in lower for hint in row.hints):
-            match = row.pattern.search(text)
-            if match is not None:
-                return row, match
+    for place in sorted(_row_hints().Match(lower) or ()):
+        row = ROWS[place]
+        match = row.pattern.search(text)
+        if match is not None:
+            return row, match
     return None
