@@ -99,7 +99,7 @@ ROWS: tuple[Row, ...] = (
          r"CUDA (?:driver |runtime )?error|cudaError\w{3,}|CUDNN_STATUS_(?!SUCCESS)|CUBLAS_STATUS_(?!SUCCESS)|"
          r"HIP error|hipError\w{3,}|device-side assert triggered|illegal memory access was encountered|"
          r"Cuda failure|unspecified launch failure|AcceleratorError: "),
-    _row("cuda_error", "cause", "assertion `", r"(?<=\] )Assertion `.{1,200}` failed"),  # one line per thread of a block
+    _row("cuda_error", "cause", "assertion `", r"(?<=\] )Assertion `.{1,200}` failed"),  # one per thread
     _row("other", "cause", "assertion `", r"\w: Assertion [`'].{1,200}' failed"),
     _row("oom_host", "cause", "allocate memory|memoryerror|oomkilled|outofmemoryerror|more memory",
          r"(?:can't|Cannot|not) allocate memory|(?:^|\s)MemoryError(?::|$)|OOMKilled|"

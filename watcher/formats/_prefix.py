@@ -54,6 +54,8 @@ _BRACKET_FORMS = (
     r"\[(?P<letter>[IWEDC])\]\[[\w./:<>-]{1,120}\]\s?",
     r"\[[\w./-]{1,80}\.py:\d{1,6}(?::\w{1,80})?\]\s?",
     r"\[(?:titan|launcher)\]\s?",
+    r"\[\d{1,6},(?P<rank>\d{1,6})\]<std(?:out|err)>:\s?",  # mpirun --tag-output
+    r"\[pod/(?P<host>[\w.-]{1,253})/[\w.-]{1,253}\]\s",  # kubectl logs --prefix
 )
 _WORD_FORMS = (
     rf"(?P<host>{_NO_HOST}(?:[a-zA-Z][\w-]{{0,62}}(?:\.[\w-]{{1,62}}){{0,6}})):\s(?=.)",  # pdsh

@@ -14,7 +14,7 @@ from watcher.formats._api import Format, Stateless
 from watcher.formats._numbers import NUMBER, number
 
 _HEAD = re.compile(
-    r"(?:^|\s)(Epoch|TRAIN|Train|VALIDATION|Validation|TEST|Test|Val):?\s{0,2}(?:\[\s{0,6}(\d{1,7})\])?\s{0,2}"
+    r"(?:^|\s)(Epoch|Epoch\(train\)|TRAIN|Train|VALIDATION|Validation|TEST|Test|Val):?\s{0,2}(?:\[\s{0,6}(\d{1,7})\])?\s{0,2}"
     r"\[\s{0,9}(\d{1,12})\s{0,2}/\s{0,2}(\d{1,12})\](?=.{0,60}?\bTime\b)"
 )
 _METER = re.compile(rf"([A-Za-z][\w/@.]{{0,30}}):?\s{{1,6}}({NUMBER})\s{{0,3}}\(\s{{0,6}}{NUMBER}\s{{0,3}}\)")
@@ -26,7 +26,7 @@ def _parse(line: str, at: int) -> Iterable[LogEvent]:
     if head is None or "eta:" in line:
         return
     done, length = int(head[3]), int(head[4])
-    if head[1] not in ("Epoch", "TRAIN", "Train"):
+    if head[1] not in ("Epoch", "Epoch(train)", "TRAIN", "Train"):
         yield LogEvent(event="progress", line=at, counter=float(done), counter_total=float(length))
         return
     meters = {name.lower(): number(value) for name, value in _METER.findall(line[head.end() :][:4000])}
