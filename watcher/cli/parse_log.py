@@ -6,7 +6,9 @@ import argparse
 import gzip
 import json
 import sys
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,15 +39,20 @@ def blocks(stream: IO[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def open_log(path: Path) -> IO[bytes]:
-    """Raises UsageError with the file's name."""
+@contextmanager
+def open_log(path: Path) -> Iterator[IO[bytes]]:
+    """The log's bytes, gunzipped where its first bytes say so. Raises UsageError with the file's name."""
     try:
-        stream = path.open("rb")
-        if stream.peek(2)[:2] == b"\x1f\x8b":
-            return gzip.open(stream)  # type: ignore[return-value]
+        file = path.open("rb")
+        packed = file.peek(2)[:2] == b"\x1f\x8b"
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from None
-    return stream
+    with file:
+        yield gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[misc]
+
+
+class BrokenLogError(Exception):
+    """The log could not be read to its end; what was read before has been told."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,11 +67,15 @@ def run(args: argparse.Namespace) -> int:
     troubled = False
     for path in args.files:
         account = Account(str(path))
-        for event in read(path, args.format):
-            account.add(event)
-            every.add(event)
-            if args.json:
-                print(_line(event.to_json(), path if several else None))
+        try:
+            for event in read(path, args.format):
+                account.add(event)
+                every.add(event)
+                if args.json:
+                    print(_line(event.to_json(), path if several else None))
+        except BrokenLogError as error:
+            print(f"runwatch: {error}", file=sys.stderr)
+            troubled = True
         troubled = troubled or account.summary.ends == "crashed"
         if args.json:
             print(_line(account.summary.to_json(), path if several else None))
@@ -76,18 +87,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def read(path: Path, form: str | None) -> Iterator[LogEvent]:
-    """The events of a log as its lines are read. What breaks off in the middle is told on standard error."""
+    """The events of a log as its lines are read. Raises BrokenLogError after them where the file breaks off."""
     from watcher.formats._reader import LogReader
 
     reader, number = LogReader(only=form), 1
+    failure: Exception | None = None
     try:
         with open_log(path) as stream:
             for block in blocks(stream):
                 yield from reader.feed_block(block, number)
                 number += block.count(b"\n")
-    except (OSError, EOFError) as error:
-        print(f"runwatch: {path}: {error}", file=sys.stderr)
+    except (OSError, EOFError, zlib.error) as error:
+        failure = error
     yield from reader.flush()
+    if failure is not None:
+        raise BrokenLogError(f"{path} could be read up to line {number} only: {failure}")
 
 
 def _line(item: dict[str, Any], path: Path | None) -> str:
