@@ -16,6 +16,8 @@ from watcher.formats._api import Format, FormatReader, Held, load_formats
 from watcher.formats._bar_gate import BarGate
 from watcher.formats._errors import ERROR_HINTS, ErrorCollector
 from watcher.formats._prefix import Prefix, split_prefix, strip_control
+from watcher.formats._skim import Skimmer, bytes_search
+from watcher.formats._user import UserReader
 
 MAX_LINE = 65_536  # characters of one part that errors are searched in
 RECENT_LINES = 256
@@ -40,11 +42,7 @@ def _any_hint(names: tuple[str, ...]) -> Any:
     if any(not f.hints for f in chosen):
         return None
     words = sorted({hint for f in chosen for hint in f.hints} | set(ERROR_HINTS))
-    options = re2.Options()
-    options.case_sensitive = False
-    options.encoding = re2.Options.Encoding.LATIN1  # bytes as they are: no line is ever bad UTF-8
-    options.log_errors = False
-    return re2.compile(b"|".join(re.escape(word.encode()) for word in words), options)
+    return bytes_search(b"|".join(re.escape(word.encode()) for word in words), case_sensitive=False)
 
 
 @functools.cache
@@ -72,7 +70,7 @@ class LogReader:
     only: name of the one format to use beside errors. user: the user's own patterns, asked first.
     """
 
-    def __init__(self, only: str | None = None, user: FormatReader | None = None) -> None:
+    def __init__(self, only: str | None = None, user: UserReader | None = None) -> None:
         chosen = [f for f in _formats() if only is None or f.name == only]
         self._readers = [(f, f.build()) for f in chosen]
         self._names = tuple(f.name for f in chosen)
@@ -82,6 +80,8 @@ class LogReader:
         self._found: Counter[str] = Counter()
         self._busy: set[int] = set()  # places of the formats that want every line now
         self._hints = _hint_set(self._names)
+        searches = [_any_hint(self._names)] + ([user.search] if user is not None else [])
+        self._searches = searches if None not in searches else []  # without: every line is read
         self._number = 0
         self._recent: dict[int, Prefix] = {}  # what stood in front of recent lines, for records of several lines
 
@@ -123,20 +123,23 @@ class LogReader:
 
     def feed_block(self, block: bytes, number: int) -> list[LogEvent]:
         """Whole lines at once, the first of them `number`: lines that hold nothing cost next to nothing."""
-        search = _any_hint(self._names) if self._user is None else None
+        skimmer = Skimmer(block, self._searches) if self._searches else None
         events: list[LogEvent] = []
         position, end = 0, len(block)
         while position < end:
-            if search is not None and not self._wants_all():
-                match = search.search(block, position)
-                if match is None:
-                    break
-                start = block.rfind(b"\n", position, match.start()) + 1 or position
+            if skimmer is not None and not self._wants_all():
+                start = skimmer.skip(position)
                 number += block.count(b"\n", position, start)
                 position = start
+                if position == end:
+                    break
             stop = block.find(b"\n", position)
             stop = end if stop < 0 else stop
-            events += self.feed(block[position:stop].decode("utf-8", "replace"), number)
+            found = self.feed(block[position:stop].decode("utf-8", "replace"), number)
+            if found:
+                events += found
+            elif skimmer is not None:
+                skimmer.wasted()
             position, number = stop + 1, number + 1
         return events
 

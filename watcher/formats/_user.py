@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from watcher.events import ErrorKind, LogEvent, PhaseName
 from watcher.formats._patterns import Pattern, compile_pattern
+from watcher.formats._skim import patterns_search
 
 MAX_MESSAGE = 500
 _WHOLE = frozenset(f.name for f in fields(LogEvent) if f.type == "int | None")
@@ -56,6 +57,10 @@ class UserReader:
             for p in patterns.phases
         ]  # fmt: skip
         self._open: set[int] = set()
+        phases = [text for p in patterns.phases for text in (p.start, p.end) if text is not None]
+        finished = [] if patterns.finished is None else [patterns.finished]
+        # for blocks of lines; None: each line must be read
+        self.search = patterns_search([*patterns.step, *phases, *(e.pattern for e in patterns.errors), *finished])
 
     def feed(self, line: str, number: int) -> list[LogEvent]:
         edges = self._phase_edges(line, number)
