@@ -77,6 +77,8 @@ class HfReader:
         bar = find_bar(line) if "/" in line and "[" in line else None
         if bar is not None and self._active:
             return self._on_bar(bar, at) + self._marks(line, at)
+        if bar is not None and is_training(bar):
+            self._bar = bar  # perhaps the Trainer's: the first dict will tell
         out = self._marks(line, at)
         if self._waiting is not None and line.strip():
             self._age += 1
