@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from watcher.agent.begin import Beginning
 from watcher.agent.followed import SLICE_BYTES, FollowedEvent
 from watcher.agent.paths import is_pattern, matches, patterns_for
 from watcher.agent.positions import Positions
-from watcher.agent.source import Source, Tally
+from watcher.agent.source import Source
+from watcher.agent.tally import Tally
 from watcher.clock import Clock
 from watcher.config.logs import LogConfig
 from watcher.snapshot import LogStatus
@@ -91,7 +93,8 @@ class LogFollower:
                 if len(self._sources) >= MAX_FILES and not self._make_room():
                     unmatched[config.path] = f"{len(found) - count} files too many: at most {MAX_FILES} are followed"
                     break
-                self._sources[path] = Source(path, config, self._node, self._positions, self.tally, existed=existed)
+                beginning = Beginning(path, config, self._node, self._positions, self.tally)
+                self._sources[path] = Source(beginning, existed=existed)
         self._unmatched = unmatched
         self._positions.follow({config.path for config, _ in self._logs})
 

@@ -46,6 +46,7 @@ class FollowedFile:
     def __init__(self, tail: Tail, config: LogConfig, host: str | None, first_until: int = 0) -> None:
         self.tail, self._config, self._host = tail, config, host
         self._first_until = first_until
+        self._changed_at = tail.stat().st_mtime  # before it was followed
         self.steps = 0
         self.last_line_at: float | None = None
         self.last_growth = 0.0  # monotonic
@@ -71,11 +72,15 @@ class FollowedFile:
     def position(self) -> Position:
         return replace(self.tail.position, settled=self._settled)
 
+    def take_over(self, earlier: FollowedFile) -> None:
+        """Counts on from where the same file was closed."""
+        self.steps, self.last_line_at = earlier.steps, earlier.last_line_at
+
     def prime(self, known: Position) -> None:
         """Learns the format, and what the last lines were in the middle of, after a restart."""
         lines = self.tail.read_before(PRIME_BYTES)
         if lines is not None:
-            self._understand(lines, self.tail.stat().st_mtime)
+            self._understand(lines, self._changed_at)
         if known.settled:
             self._reader.flush()
 
@@ -99,7 +104,7 @@ class FollowedFile:
 
     def settle(self, now: float, monotonic: float) -> list[FollowedEvent]:
         """After QUIET_SECONDS without a byte: an unfinished line, a record that waits for more."""
-        if self._settled or monotonic - self.last_growth < QUIET_SECONDS:
+        if self._settled or not self.at_end or monotonic - self.last_growth < QUIET_SECONDS:
             return []
         self._settled = True
         return self.finish(now)
@@ -118,7 +123,7 @@ class FollowedFile:
         if piece.offset >= self._first_until:
             self.last_line_at = now
         else:
-            self.last_line_at = min(now, self.tail.stat().st_mtime)
+            self.last_line_at = min(now, self._changed_at)
         if piece.kind == "lines":
             self._starts.extend(_line_starts(piece)[-_KNOWN_STARTS:])
             self.recent.add_lines(piece.data)

@@ -53,9 +53,10 @@ class Tail:
         self._lines = LineSplitter(position.offset, position.lines)
 
     def start_at(self, offset: int) -> None:
-        """Starts in the middle, at the next line after `offset`."""
+        """Goes on in the middle, at the next line after `offset`; lines that are skipped are not counted."""
         self._end = offset
-        self._lines = LineSplitter(offset, inside_a_line=offset > 0)
+        self._before = self._settled_before = b""
+        self._lines = LineSplitter(offset, self._lines.lines, inside_a_line=offset > 0)
 
     @property
     def identity(self) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from watcher.agent import follow, source, tail
+from watcher.agent import begin, follow, source, tail
 from watcher.agent.follow import LogFollower
 from watcher.agent.followed import FollowedEvent
 from watcher.clock import FakeClock
@@ -91,6 +91,27 @@ def test_of_a_huge_old_log_only_the_end_is_read(desk: Desk) -> None:
     assert seen == list(range(int(str(seen[0])), 100_000))
     assert 20_000 < len(seen) < 60_000
     assert desk.follower.tally.skipped_bytes >= 5 << 30
+
+
+@pytest.mark.parametrize("down", [False, True], ids=["while the agent reads", "while the agent was down"])
+def test_more_than_can_be_caught_up_with_is_skipped_and_counted(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, down: bool
+) -> None:
+    monkeypatch.setattr(begin, "MAX_BACKLOG_BYTES", 1_000)
+    monkeypatch.setattr(begin, "START_BYTES", 100)
+    desk.write("step=1;\n")
+    desk.poll()
+    if down:
+        desk.follower.close()
+        desk.start()
+    desk.write("".join(f"step={n};\n" for n in range(2, 1_000)))
+    seen = desk.steps()
+    assert seen == list(range(1_000 - len(seen), 1_000))
+    assert 5 < len(seen) < 15
+    assert desk.follower.tally.skipped_bytes > 8_000
+    desk.write("step=1000;\n")
+    assert desk.steps() == [1_000]
+    assert desk.follower.tally.rotations == 0
 
 
 def test_a_hole_under_a_writer_that_did_not_notice_the_truncation_is_stepped_over(desk: Desk) -> None:
