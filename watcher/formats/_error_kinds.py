@@ -49,10 +49,10 @@ ROWS: tuple[Row, ...] = (
     _row("slurm_time_limit", "weak", "time limit|runlimit|walltime|run time limit",
          _ON_HOST + r"CANCELLED AT \S{1,40} DUE TO TIME LIMIT|TERM_RUNLIMIT|reaching LSF run time limit|"
          r"PBS: job killed: walltime|job killed: walltime \d+ exceeded limit"),
-    _row("node_fail", "cause", "node failure|slice down|node_fail|terminated on",
+    _row("node_fail", "cause", "node failure|slice down|node_fail",
          _ON_HOST + r"CANCELLED AT \S{1,40} DUE TO NODE FAILURE|srun: error: Node failure on (?P<host2>[\w.,\[\]-]+)|"
-         r"Slice down event detected|\bNODE_FAIL\b|" + _ON_HOST.replace("host", "host3") + r"STEPD TERMINATED|"
-         r"\*\*\* STEP \S{1,80} STEPD TERMINATED ON (?P<host4>[\w.-]+)"),
+         r"Slice down event detected|\bNODE_FAIL\b"),
+    _row("other", "weak", "stepd terminated", r"STEPD TERMINATED ON (?P<host>[\w.-]+)"),
     _row("slurm_cancelled", "weak", "cancelled at|due to preemption|due to signal|term_owner",
          _ON_HOST + r"CANCELLED AT|CANCELLED AT \S{1,40} DUE TO PREEMPTION|\*\*\* JOB \S{1,60} DUE TO|"
          r"TERM_OWNER: job killed"),

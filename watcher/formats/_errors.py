@@ -24,6 +24,7 @@ _NOT_SAID = re.compile(r"\s{0,8}(?:traceback|exitcode|error_file)\s{0,4}: |\+{1,
 TERMINATE = "terminate called after throwing"
 WAIT_LINES = 40  # how long a traceback waits for its chain, and an abort for its reason, among other writers' lines
 STEPS_THAT_CLEAR = 3  # records after which an error was survived
+FORGET_LINES = 2_000  # an unfinished traceback whose writer says no more
 MAX_WRITERS, MAX_KNOWN = 2_000, 2_000
 MAX_MESSAGE = 500
 
@@ -128,12 +129,10 @@ class ErrorCollector:
         """Closes what has waited long enough while other writers went on."""
         for writer, tracebacks in list(self._tracebacks.items()):
             current = tracebacks.current
-            if current is None:
-                if len(self._tracebacks) > 64:
-                    del self._tracebacks[writer]
-            elif current.said and number - current.last_line > WAIT_LINES:
+            over = current is not None and current.said and number - current.last_line > WAIT_LINES
+            if over or number - tracebacks.last_number > FORGET_LINES:
                 out += self._traceback(tracebacks.end(), writer)
-                self._tracebacks.pop(writer)
+                del self._tracebacks[writer]
         for writer, (line, prefix) in list(self._aborts.items()):
             if number - line > WAIT_LINES:
                 out += self._abort(writer, line, prefix)

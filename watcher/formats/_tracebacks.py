@@ -18,6 +18,7 @@ _CAUGHT = re.compile(
 )
 _FINALISER = re.compile(r"_run_finalizers|\bin __del__|_exitfunc|_python_exit|resource_tracker|atexit")
 MAX_AGE = 60  # lines of its own writer after which an unfinished one is closed
+MAX_CHAIN = 50
 CHAIN_LINES = 4  # blank lines and words between two parts of a chain
 
 
@@ -42,8 +43,10 @@ class Tracebacks:
         self.current: Traceback | None = None
         self._thread_line: int | None = None
         self._ignored = False
+        self.last_number = 0  # of the last line of this writer
 
     def feed(self, text: str, number: int) -> tuple[Traceback | None, bool]:
+        self.last_number = number
         at = text.find(HEADER)
         if at >= 0:
             return self._begin(text[:at], number), True
@@ -95,6 +98,7 @@ class Tracebacks:
         final = _FINAL.match(text)
         if final is None or not _EXCEPTION.search(final[1]):
             return None, False
-        current.exceptions.append(text.strip()[:1000])
+        if len(current.exceptions) < MAX_CHAIN:
+            current.exceptions.append(text.strip()[:1000])
         current.last_line, current.age, current.said = number, 0, True
         return None, True

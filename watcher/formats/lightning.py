@@ -30,6 +30,7 @@ _LOSSES = ("reduced_train_loss", "train_loss_step", "train_loss", "train/loss", 
 class LightningReader:
     def __init__(self) -> None:
         self._evaluating = False
+        self._first: int | None = None
 
     def feed(self, line: str, at: int) -> list[LogEvent]:
         bar = find_bar(line) if "%|" in line else None
@@ -41,7 +42,9 @@ class LightningReader:
         epoch = _EPOCH.search(bar.description)
         if epoch is None or not _OURS.search(line):
             return []
-        return [*self._left(at), _step(bar, int(epoch[1]), at)]
+        if self._first is None:  # Lightning counts from 0; a loop of one's own may count from 1
+            self._first = 1 if epoch[1] == "1" and "v_num" not in line else 0
+        return [*self._left(at), _step(bar, int(epoch[1]), max(0, int(epoch[1]) - self._first), at)]
 
     def flush(self) -> list[LogEvent]:
         return []
@@ -69,9 +72,10 @@ def _rich_step(found: re.Match[str], at: int) -> LogEvent:
     )  # fmt: skip
 
 
-def _step(bar: Bar, epoch: int, at: int) -> LogEvent:
-    total = bar.total if bar.total is not None and epoch == 0 and bar.total >= WHOLE_RUN else None
-    step = bar.done + epoch * (bar.total or 0)
+def _step(bar: Bar, epoch: int, before: int, at: int) -> LogEvent:
+    """`before`: epochs that were done before this one."""
+    total = bar.total if bar.total is not None and before == 0 and bar.total >= WHOLE_RUN else None
+    step = bar.done + before * (bar.total or 0)
     loss = next((bar.postfix[key] for key in _LOSSES if key in bar.postfix), None)
     return LogEvent(
         event="step", line=at, step=step, total_steps=total, epoch=float(epoch), loss=number(loss),
