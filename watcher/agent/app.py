@@ -74,6 +74,8 @@ class Agent:
             except TimeoutError:
                 continue
         await self.gpus.close()
+        if self.follower is not None and self._reading_logs is None:  # else its thread hangs, and positions are older
+            await asyncio.to_thread(self.follower.close)
 
     async def cycle(self) -> None:
         """Each source at the same time; what one does is of no matter to the others."""

@@ -72,6 +72,7 @@ class AgentMetrics(MetricsCollector):
             ("runwatch_agent_gpu_reader_replacements", "Readers that hung or crashed.", agent.gpus.replacements_count),
             ("runwatch_agent_log_reads_late", "Reads of logs past their deadline.", agent.log_reads_late_count),
             ("runwatch_agent_events", "Log events and XIDs since the start.", agent.ring.next_seq),
+            *self._logs(),
         ):
             counter = CounterMetricFamily(name, text, labels=["node"])
             counter.add_metric([node], value)
@@ -82,6 +83,18 @@ class AgentMetrics(MetricsCollector):
         if agent.asked_at is not None:
             asked.add_metric([node], agent.asked_at)
         yield asked
+
+    def _logs(self) -> list[tuple[str, str, float]]:
+        follower = self._agent.follower
+        if follower is None:
+            return []
+        tally = follower.tally
+        return [
+            ("runwatch_agent_log_rotations", "Logs that were rotated or truncated.", tally.rotations),
+            ("runwatch_agent_log_errors", "Errors of the file systems that hold logs.", tally.errors),
+            ("runwatch_agent_log_skipped_bytes", "Bytes of logs that were too many to read.", tally.skipped_bytes),
+            ("runwatch_agent_log_cut_lines", "Lines of logs that were too long and were cut.", tally.long_lines),
+        ]
 
     def _gpus(self) -> Iterator[Metric]:
         agent = self._agent

@@ -99,6 +99,7 @@ class Source:
                 self._close(file)
         for file in self.files():
             events += file.settle(now, monotonic)
+            self._tally.long_lines += file.tail.take_long_lines()
             self._beginning.positions.put(file.tail.identity, file.position)
         idle = self.current
         if idle is not None and idle.at_end and monotonic - idle.last_growth > IDLE_SECONDS:
@@ -162,7 +163,6 @@ class Source:
 
     def _close(self, file: FollowedFile) -> None:
         self._beginning.positions.put(file.tail.identity, file.position)
-        self._tally.long_lines += file.tail.long_lines
         if file is self.current:
             self.current = None
         else:

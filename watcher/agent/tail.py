@@ -80,9 +80,10 @@ class Tail:
     def line_count(self) -> int:
         return self._lines.lines
 
-    @property
-    def long_lines(self) -> int:
-        return self._lines.long_lines
+    def take_long_lines(self) -> int:
+        """How many lines were cut since the last call."""
+        count, self._lines.long_lines = self._lines.long_lines, 0
+        return count
 
     def stat(self) -> os.stat_result:
         return os.fstat(self._fd)

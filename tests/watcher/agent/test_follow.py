@@ -249,6 +249,17 @@ def test_strange_bytes_hide_no_step(desk: Desk, line: bytes, why: str) -> None:
     assert desk.steps() == [5, 6], why
 
 
+def test_a_line_without_an_end_takes_bounded_room_and_is_counted(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, "train.log")
+    desk.poll()
+    for _ in range(50):
+        desk.write("x" * 1_000_000)
+        assert desk.poll() == []
+    desk.write("\nstep=1;\n")
+    assert desk.steps() == [1]
+    assert desk.follower.tally.long_lines == 1
+
+
 def test_another_encoding_is_read_when_it_is_named(tmp_path: Path) -> None:
     patterns = LogPatterns(step=r"größe step=(\d+)")
     desk = Desk(tmp_path, encoding="latin-1", patterns=patterns)
