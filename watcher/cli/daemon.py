@@ -38,11 +38,16 @@ def run(args: argparse.Namespace) -> int:
     clock = SystemClock(config.clock_scale, config.clock_epoch)
     try:
         sock = bind(config.daemon.listen)
+    except ListenError as error:
+        print(f"runwatch daemon: {error}", file=sys.stderr)
+        return 1
+    try:
         store = Store(config.daemon.database, clock.time())
         for note in store.notes:
             print(f"runwatch daemon: {note}", file=sys.stderr)
         daemon, keeper = build(config, clock, store)
-    except (ListenError, JournalError, OSError) as error:
+    except (JournalError, OSError) as error:
+        sock.close()
         print(f"runwatch daemon: {error}", file=sys.stderr)
         return 1
     app = build_app(daemon, token_of(config.daemon.token_file), store.history)

@@ -1,4 +1,4 @@
-"""m4 (IDEFICS): `iteration:  2200/500000   0% | elapsed time: 10:38:00 | per_token_loss: 3.3369 | lr: 9.99E-06 | ...`."""
+"""m4 (IDEFICS): `iteration:  2200/500000   0% | elapsed time: 10:38:00 | per_token_loss: 3.3 | lr: 9.9E-06 | ...`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _phases = phase_table(
     ("training", "start", r"^\*\* Starting training \*\*"),
     ("checkpoint", "start", r"^\*\* Starting to save checkpoint"),
     ("checkpoint", "end", r"^\*\* Checkpoint saved"),
-    ("finished", "start", r"^\*\* The job was preempted by the scheduler: exiting|^\*\* Training (?:is )?(?:done|finished)"),
+    ("finished", "start", r"^\*\* The job was preempted by the scheduler: exiting"),
 )
 
 

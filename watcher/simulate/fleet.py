@@ -131,7 +131,7 @@ class Fleet:
         milliseconds = 1000 * self.script.step_seconds * (1 + 0.005 * self._noise("pace", 0, step))
         return (
             f" iteration {step:8d}/{self.script.total_steps:8d} | consumed samples: {step * 1024:12d} | "
-            f"elapsed time per iteration (ms): {milliseconds:.1f} | throughput per GPU "
-            f"(TFLOP/s/GPU): 148.{step % 10} | learning rate: 1.000E-04 | global batch size: 1024 | lm loss: {loss:.6E} | grad norm: 0.21 | "
+            f"elapsed time per iteration (ms): {milliseconds:.1f} | throughput per GPU (TFLOP/s/GPU): 148.{step % 10} "
+            f"| learning rate: 1.000E-04 | global batch size: 1024 | lm loss: {loss:.6E} | grad norm: 0.21 | "
             f"number of skipped iterations: 0 | number of nan iterations: 0 |"
         )

@@ -22,7 +22,7 @@ from watcher.snapshot import clean_gpu
 log = logging.getLogger(__name__)
 COMMAND = (sys.executable, "-I", "-m", "watcher.sources.nvml_child")
 MAX_LINE = 4 << 20
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 300.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 30.0  # after a driver recovers, readings are back within a minute
 MAX_LEFT_BEHIND = 2
 KILL_REAL_SECONDS = 1.0
 READING_FIELDS = frozenset(GpuReading.__dataclass_fields__)
