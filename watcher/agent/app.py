@@ -13,6 +13,7 @@ from watcher import __version__
 from watcher.agent.events import EventRing
 from watcher.agent.follow import LogFollower
 from watcher.agent.followed import FollowedEvent
+from watcher.aside import aside
 from watcher.clock import Clock
 from watcher.config.agent import AgentSection
 from watcher.snapshot import LogLine, LogStatus, Snapshot
@@ -56,7 +57,7 @@ class Agent:
     asked_at: float | None = None  # unix seconds, by a daemon
     expected_gpus: int | None = None
     boot_id: str | None = None
-    _reading_logs: asyncio.Task[list[FollowedEvent]] | None = None
+    _reading_logs: asyncio.Future[list[FollowedEvent]] | None = None
     _logs_read_at: float | None = None  # monotonic
 
     def __post_init__(self) -> None:
@@ -75,7 +76,7 @@ class Agent:
                 continue
         await self.gpus.close()
         if self.follower is not None and self._reading_logs is None:  # else its thread hangs, and positions are older
-            await asyncio.to_thread(self.follower.close)
+            await asyncio.wait({aside(self.follower.close)}, timeout=LOG_DEADLINE_SECONDS)
 
     async def cycle(self) -> None:
         """Each source at the same time; what one does is of no matter to the others."""
@@ -92,7 +93,7 @@ class Agent:
         if self.follower is None:
             return
         if self._reading_logs is None:
-            self._reading_logs = asyncio.create_task(asyncio.to_thread(self.follower.poll))
+            self._reading_logs = aside(self.follower.poll)
         await asyncio.wait({self._reading_logs}, timeout=LOG_DEADLINE_SECONDS)
         if not self._reading_logs.done():
             self.log_reads_late_count += 1

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from watcher.agent.follow import LogFollower
 from watcher.agent.followed import FollowedEvent
+from watcher.aside import aside
 from watcher.clock import Clock
 from watcher.daemon.fold import RunFold
 from watcher.snapshot import LogLine, LogStatus
@@ -20,18 +21,18 @@ class SharedLogs:
     def __init__(self, fold: RunFold, follower: LogFollower, clock: Clock) -> None:
         self.fold = fold
         self._follower, self._clock = follower, clock
-        self._reading: asyncio.Task[list[FollowedEvent]] | None = None
+        self._reading: asyncio.Future[list[FollowedEvent]] | None = None
         self._seq = 0
 
     async def read(self) -> tuple[Sequence[LogLine], Sequence[LogStatus]]:
         if self._reading is None:
-            self._reading = asyncio.create_task(asyncio.to_thread(self._follower.poll))
+            self._reading = aside(self._follower.poll)
         done, _ = await asyncio.wait({self._reading}, timeout=DEADLINE_SECONDS)
         if not done:
             return (), ()
-        events, self._reading = self._reading.result(), None
+        reading, self._reading = self._reading, None
         now = self._clock.time()
-        return [self._line(event, now) for event in events], self._follower.statuses(now)
+        return [self._line(event, now) for event in reading.result()], self._follower.statuses(now)
 
     def _line(self, event: FollowedEvent, now: float) -> LogLine:
         self._seq += 1
