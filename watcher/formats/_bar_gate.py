@@ -92,8 +92,12 @@ def _progress(bar: LogEvent) -> LogEvent:
 
 
 def _same(first: LogEvent, second: LogEvent) -> bool:
-    alike = first.step == second.step and first.format == second.format
-    return alike and (first.epoch == second.epoch or first.epoch is None or second.epoch is None)
+    """Whether two lines tell one step: the second adds to the first and contradicts it in nothing."""
+    for f in fields(LogEvent):
+        one, other = getattr(first, f.name), getattr(second, f.name)
+        if f.name not in ("line", "logged_at") and one is not None and other is not None and one != other:
+            return False
+    return first.step == second.step
 
 
 def _merged(first: LogEvent, second: LogEvent) -> LogEvent:

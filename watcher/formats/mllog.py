@@ -49,7 +49,7 @@ class MllogReader:
 def _stats(value: dict[str, Any], metadata: dict[str, Any], at: int, logged_at: float | None) -> Iterable[LogEvent]:
     loss = next((number(value[name]) for name in _LOSSES if name in value), None)
     step = whole(metadata.get("step"))
-    if loss is not None and step is not None:
+    if loss is not None:
         yield LogEvent(
             event="step", line=at, step=step, loss=loss, step_seconds=number(value.get("train_step_time")),
             learning_rate=number(metadata.get("lr", value.get("lr"))), logged_at=logged_at,
