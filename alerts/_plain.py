@@ -30,5 +30,6 @@ def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
         return plain(value.tolist(), depth - 1)
     if isinstance(value, list | tuple | set | frozenset):
         ordered = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
-        return [plain(item, depth - 1) for item in ordered[:MAX_ITEMS]]
+        shown = [plain(item, depth - 1) for item in ordered[:MAX_ITEMS]]
+        return shown if len(ordered) <= MAX_ITEMS else [*shown, f"... {MAX_ITEMS} of {len(ordered)} shown"]
     return clean(str(value), MAX_TEXT)

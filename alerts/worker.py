@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from alerts._hang_up import Line, use
 from alerts.notification import Notification, Outcome, Retry
 from alerts.outbox import Outbox
 
@@ -36,10 +37,17 @@ class BoundedRunner:
         if len(self._stuck) >= MAX_STUCK:
             return Retry(f"{len(self._stuck)} earlier attempts still hang")
         answer: list[Outcome] = []
-        thread = threading.Thread(target=lambda: answer.append(call()), name=f"send-{self._name}", daemon=True)
+        line = Line()
+
+        def attempt() -> None:
+            use(line)
+            answer.append(call())
+
+        thread = threading.Thread(target=attempt, name=f"send-{self._name}", daemon=True)
         thread.start()
         thread.join(seconds)
         if thread.is_alive():
+            line.hang_up()  # a server that drips one byte at a time would hold it for days
             self._stuck.append(thread)
             return Retry(f"no answer within {seconds:g} s")
         return answer[0] if answer else Retry("the attempt ended without a result")

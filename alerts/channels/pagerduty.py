@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ from pydantic import model_validator
 
 from alerts._text import cut
 from alerts.channels._api import ChannelPlugin, ChannelSection
+from alerts.channels._fit import encode, fit
 from alerts.channels._http import post
 from alerts.notification import Notification, Outcome, Retry
 from alerts.policy import ChannelTraits
@@ -47,7 +47,7 @@ class PagerDuty:
         except SecretError as error:
             return Retry(str(error))
         body = event(notification, routing_key, minimal)
-        return post(self.section.url, body, {"Content-Type": "application/json"}, notification.at)
+        return post(self.section.url, body, {"Content-Type": "application/json"}, notification.at, [routing_key])
 
 
 def event(notification: Notification, routing_key: str, minimal: bool) -> bytes:
@@ -59,7 +59,7 @@ def event(notification: Notification, routing_key: str, minimal: bool) -> bytes:
         "dedup_key": notification.dedup_key[:KEY_CHARACTERS],
     }
     if action != "trigger":
-        return _bytes(out)
+        return encode(out)
     subject = incident.subject
     out["payload"] = {
         "summary": cut(notification.title, SUMMARY_CHARACTERS),
@@ -67,32 +67,19 @@ def event(notification: Notification, routing_key: str, minimal: bool) -> bytes:
         "severity": SEVERITIES[notification.severity.label],
     }
     if minimal:
-        return _bytes(out)
+        return encode(out)
     out["payload"] |= {
-        "component": subject.gpu or subject.node or notification.run or "",
-        "group": notification.run or "",
+        "component": cut(subject.gpu or subject.node or notification.run or "", 255),
+        "group": cut(notification.run or "", 255),
         "class": incident.signature,
-        "custom_details": {
-            "page": notification.text,
-            "evidence": dict(incident.evidence),
-            "what_to_do": incident.hint,
-        },
     }
     out["links"] = [{"href": link.url, "text": link.name} for link in notification.links]
-    details = out["payload"]["custom_details"]
-    for lost in ("evidence", "page", "what_to_do"):
-        body = _bytes(out)
-        if len(body) <= BODY_BYTES:
-            return body
-        if lost == "page":
-            details[lost] = cut(notification.text, 20_000)
-        else:
-            details.pop(lost)
-    return _bytes(out)
-
-
-def _bytes(value: dict[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    details: dict[str, Any] = {"page": notification.text, "what_to_do": incident.hint}
+    if notification.members:
+        details |= {"incidents": list(notification.members), "incident_count": notification.member_count}
+    details |= {f"evidence_{key}" if key in details else key: value for key, value in incident.evidence.items()}
+    out["payload"]["custom_details"] = fit(details, BODY_BYTES - len(encode(out)))
+    return encode(out)
 
 
 PLUGIN = ChannelPlugin("pagerduty", PagerDutySection, PagerDuty, ChannelTraits(keeps_state=True, escalates=True))

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from pydantic import model_validator
 
 from alerts.channels._api import ChannelPlugin, ChannelSection
+from alerts.channels._fit import encode, fit
 from alerts.channels._http import post
 from alerts.notification import Notification, Outcome, Retry
 from alerts.policy import ChannelTraits
 from alerts.secret import Secret, SecretError, one_of, required
+
+BODY_BYTES = 500_000
 
 
 class WebhookSection(ChannelSection):
@@ -38,16 +40,17 @@ class Webhook:
 
     def send(self, notification: Notification, minimal: bool = False) -> Outcome:
         section = self.section
-        body = json.dumps(message(notification, minimal), ensure_ascii=False, default=str).encode("utf-8", "replace")
+        body = encode(fit(message(notification, minimal), BODY_BYTES))
         headers = {"Content-Type": "application/json", "User-Agent": "runwatch"}
         secret = one_of("secret", section.secret, section.secret_file)
         try:
             url = required("url", section.url, section.url_file).reveal()
-            if secret is not None:
-                headers["X-Runwatch-Signature"] = signature(secret.reveal(), body, notification.at)
+            key = secret.reveal() if secret is not None else ""
         except SecretError as error:
             return Retry(str(error))
-        return post(url, body, headers, notification.at)
+        if key:
+            headers["X-Runwatch-Signature"] = signature(key, body, notification.at)
+        return post(url, body, headers, notification.at, [key])
 
 
 def signature(secret: str, body: bytes, at: float) -> str:

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from tests.alerts.incident_samples import RUN, T0, Life, clear, finding, fires, gpu_finding, judged
 
 from alerts.incidents import bounded_key, transition_to_json
 from detectors.verdict import Clear, Firing, Severity, Subject, Unknown
+from tests.alerts.incident_samples import RUN, T0, Life, clear, finding, fires, gpu_finding, judged
 
 KEY = f"{RUN}/stall"
 

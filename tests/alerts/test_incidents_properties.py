@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.alerts.incident_samples import RUN, Life, finding, gpu_finding
 
 from alerts.incidents import Judged, step
 from detectors.verdict import Clear, Finding, Firing, Severity, Unknown
+from tests.alerts.incident_samples import RUN, Life, finding, gpu_finding
 
 NODES = frozenset({"n1", "n2"})
 
