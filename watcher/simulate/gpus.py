@@ -24,7 +24,8 @@ class SimulatedGpus:
         self.latest = GpuReadings(readings, self._clock.monotonic())
 
     def health(self) -> SourceHealth:
-        return SourceHealth(ok=self.latest is not None)
+        age = None if self.latest is None else self._clock.monotonic() - self.latest.read_at
+        return SourceHealth(ok=self.latest is not None, age_seconds=age)
 
     async def release(self) -> None:
         self.latest = None
