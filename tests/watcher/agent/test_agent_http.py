@@ -26,9 +26,10 @@ def line(seq: int, age: float) -> LogLine:
     return LogLine(seq=seq, age_seconds=age, path="/l", file="f", offset=seq, event=LogEvent(event="step", step=seq))
 
 
-def with_agent(
-    scenario: Callable[[Agent, FakeClock, ClientSession, str], Awaitable[Any]], token: str | None = None
-) -> None:
+Scenario = Callable[[Agent, FakeClock, ClientSession, str], Awaitable[Any]]
+
+
+def with_agent(scenario: Scenario, token: str | None = None) -> None:
     async def play() -> None:
         clock = FakeClock()
         fleet = Fleet(script=SCRIPTS["deadlock"])
@@ -37,16 +38,18 @@ def with_agent(
         runner = web.AppRunner(build_app(agent, Secret(token) if token else None))
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
-        async with ClientSession() as http:
-            await scenario(agent, clock, http, f"http://127.0.0.1:{runner.addresses[0][1]}")
-        await runner.cleanup()
+        try:
+            async with ClientSession() as http:
+                await scenario(agent, clock, http, f"http://127.0.0.1:{runner.addresses[0][1]}")
+        finally:
+            await runner.cleanup()
 
     asyncio.run(play())
 
 
 def test_everything_but_healthz_needs_the_token():
     async def scenario(agent, clock, http, url) -> None:
-        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer T\udcff"}):
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer Té"}):
             for path in ("/snapshot", "/metrics", "/nowhere"):
                 async with http.get(url + path, headers=headers) as reply:
                     assert reply.status == 401, (path, headers)
