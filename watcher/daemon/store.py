@@ -62,7 +62,7 @@ class Store:
             self.notes.append(f"{self.path} lies on {kind}: SQLite needs a local disk, set daemon.database to one")
         try:
             self._db = self._open()
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.Error, OSError) as error:
             if not _broken(error):
                 raise self._error(error) from error
             kept = move_aside(self.path, int(now))
@@ -268,7 +268,7 @@ class Store:
             advice = "free space on its disk"
         elif "locked" in text or "busy" in text:
             advice = "another process holds it: is a second daemon or a backup running on it?"
-        elif "readonly" in text or "unable to open" in text:
+        elif isinstance(error, OSError) or "readonly" in text or "unable to open" in text:
             advice = "check that its folder exists and that the daemon's user may write there"
         return StoreError(f"database {self.path}: {text}; {advice}")
 
@@ -283,7 +283,7 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
         db.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
 
 
-def _broken(error: sqlite3.DatabaseError) -> bool:
+def _broken(error: Exception) -> bool:
     text = str(error)
     return "malformed" in text or "not a database" in text
 
