@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -48,6 +49,7 @@ def place_of(device: int, node: str, mounts: Path = _MOUNTS) -> str:
     return f"{node}/{wanted}"
 
 
+@functools.lru_cache(maxsize=1024)  # asked with every event
 def file_id(place: str, inode: int, head: bytes) -> str:
     """`place:inode:head`, the outer two as short hashes; the inode is text (it may not fit a signed number)."""
     return f"{_short(place.encode())}:{inode}:{_short(head) if head else '-'}"
