@@ -24,7 +24,7 @@ _WORLD = re.compile(r"using world size: (\d{1,9})")
 WAIT_LINES = 5
 
 _phases = phase_table(
-    ("startup", "start", r"using world size: \d|-{10,} arguments -{10,}"),
+    ("startup", "start", r"using world size: \d|-{10} arguments -{10}"),
     ("training", "start", r"^training \.\.\.|\[before the start of training step\]"),
     ("training", "end", r"\[after training is done\]"),
     ("evaluation", "end", r"\bloss at (?:iteration \d+|the end of training)[^|]{0,80}\|"),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from watcher.formats._api import load_formats
-from watcher.formats._reader import MAX_LINE, LogReader
+from watcher.formats._reader import MAX_FORMAT_LINE, MAX_LINE, LogReader
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus"
 LINES = [line for path in sorted(CORPUS.glob("*.log")) for line in path.read_text(encoding="utf-8").split("\n") if line]
@@ -97,6 +97,22 @@ def test_a_hostile_line_costs_bounded_time(name: str) -> None:
     started = time.process_time()
     read([HOSTILE[name]])
     assert time.process_time() - started < 5.0, "CPU seconds; the usual cost is a small part of it"
+
+
+FILLERS = ["a", "1 ", " ", "-", "[", "loss ", "1/1 ", "a: 1 | ", "'a': 1, "]
+
+
+@pytest.mark.parametrize("name", sorted(load_formats()))
+def test_no_format_runs_away_on_its_own_words(name: str) -> None:
+    form = load_formats()[name]
+    for hint in form.hints or ("",):
+        for filler in FILLERS:
+            text = (hint + filler * (MAX_FORMAT_LINE // len(filler)))[:MAX_FORMAT_LINE]
+            reader = form.build()
+            started = time.process_time()
+            reader.feed(text, 1)
+            reader.feed(text, 2)
+            assert time.process_time() - started < 1.0, f"CPU seconds for {text[:40]!r}..."
 
 
 def test_what_stands_beyond_a_long_line_is_still_read() -> None:
