@@ -12,9 +12,11 @@ from watcher.events import ErrorKind, LogEvent, PhaseName
 from watcher.formats._api import load_formats
 from watcher.formats._patterns import PatternError, compile_pattern
 
-# what a named group of a step pattern may be called: every number that a step event can hold
-STEP_GROUPS: tuple[str, ...] = tuple(
-    f.name for f in fields(LogEvent) if f.type in ("int | None", "float | None") and f.name not in ("max_seconds",)
+# what a named group of a step pattern may be called: the numbers that a line can tell of a step
+_NOT_IN_A_LINE = ("line", "logged_at", "max_seconds", "counter", "counter_total", "throughput")
+STEP_GROUPS: tuple[str, ...] = (
+    *(f.name for f in fields(LogEvent) if f.type in ("int | None", "float | None") and f.name not in _NOT_IN_A_LINE),
+    "step_milliseconds",
 )
 ERROR_GROUPS = ("rank", "host", "message")
 

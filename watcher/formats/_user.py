@@ -109,6 +109,8 @@ def _step(pattern: Pattern, match: Any, number: int) -> LogEvent | None:
             values[name] = value
     if values.get("step") is None:
         return None
+    if (milliseconds := values.pop("step_milliseconds", None)) is not None:
+        values["step_seconds"] = milliseconds / 1000
     return LogEvent(event="step", line=number, format="user", **values)
 
 

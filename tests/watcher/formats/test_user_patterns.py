@@ -74,6 +74,11 @@ def test_named_groups_become_the_numbers_of_a_step() -> None:
     assert event.loss != event.loss
 
 
+def test_a_time_in_milliseconds_is_told_in_seconds() -> None:
+    (event,) = read({"step": r"it (?P<step>\d+) took (?P<step_milliseconds>\S+) ms"}, "it 7 took 1,920 ms")
+    assert event.step_seconds == 1.92
+
+
 def test_one_group_without_a_name_is_the_step_and_several_patterns_are_tried_in_turn() -> None:
     events = read({"step": [r"step=(\d+)", r"iter (\d+)"]}, "step=5", "iter 6", "step=x", "step=99999999999999999999")
     assert [e.step for e in events] == [5, 6]
