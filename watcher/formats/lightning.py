@@ -11,7 +11,7 @@ from watcher.formats._numbers import number
 from watcher.formats._phases import phase_table
 
 _EPOCH = re.compile(r"(?:^|\s)Epoch (\d{1,7}):?$")
-_OURS = re.compile(r"\bv_num=|Epoch \d+: +\d{1,3}%\|")
+_OURS = re.compile(r"\bv_num=|Epoch \d+:(?: :)? {1,9}\d{1,3}%\|")
 # `Epoch 0/9 ━━━━╸   100/200 0:00:30 • 0:00:30 3.30it/s v_num: 0.000 train_loss: 0.5`; the last epoch is 9
 _RICH = re.compile(
     r"Epoch (\d{1,7})(?:/(\d{1,7}))?\s{1,9}[━╸╺ ]{0,200}\s?(\d{1,12})/(\d{1,12})\s.{0,60}?([\d.]{1,12})it/s(.{0,2000})"
