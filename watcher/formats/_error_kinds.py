@@ -50,8 +50,8 @@ ROWS: tuple[Row, ...] = (
          _ON_HOST + r"CANCELLED (?:AT \S{1,40} )?DUE TO TIME LIMIT|TERM_RUNLIMIT|reaching LSF run time limit|"
          r"PBS: job killed: walltime|job killed: walltime \d+ exceeded limit"),
     _row("node_fail", "cause", "node failure|slice down|node_fail",
-         _ON_HOST + r"CANCELLED (?:AT \S{1,40} )?DUE TO NODE FAILURE|srun: error: Node failure on (?P<host2>[\w.,\[\]-]+)|"
-         r"Slice down event detected|\bNODE_FAIL\b"),
+         _ON_HOST + r"CANCELLED (?:AT \S{1,40} )?DUE TO NODE FAILURE|"
+         r"srun: error: Node failure on (?P<host2>[\w.,\[\]-]+)|Slice down event detected|\bNODE_FAIL\b"),
     _row("other", "weak", "stepd terminated", r"STEPD TERMINATED ON (?P<host>[\w.-]+)"),
     _row("slurm_cancelled", "weak", "cancelled at|due to preemption|due to signal|term_owner",
          _ON_HOST + r"CANCELLED AT|CANCELLED AT \S{1,40} DUE TO PREEMPTION|\*\*\* JOB \S{1,60} DUE TO|"
@@ -71,7 +71,8 @@ ROWS: tuple[Row, ...] = (
          r"\[(?P<rank>\d+)\] finished collective #\d+, but didn't join"),
     _row("nccl_timeout", "cascade", "timeout|timed out|time out|timedout|blocking_wait|by watchdog at",
          r"(?:\[Rank (?P<rank>\d+)\] )?Watchdog caught collective operation timeout|"
-         r"\[Rank \d+\] Timeout at (?:collective|NCCL work)|detected by watchdog at work|NCCL (?:collective )?operation.{0,40}timed? ?out|"
+         r"\[Rank \d+\] Timeout at (?:collective|NCCL work)|detected by watchdog at work|"
+         r"NCCL (?:collective )?operation.{0,40}timed? ?out|"
          r"heartbeat monitor timed out|Watchdog got stuck|Timed out waiting \d+ ?ms for (?:recv|send) operation|"
          r"\b(?:HCCL|NCCL|RCCL) (?:\w{1,20} ){0,4}(?:timeout|timed out)\b(?! (?:set|of|to|is))|"
          r"error: [HN]CCL_BLOCKING_WAIT|Timed out initializing process group|"

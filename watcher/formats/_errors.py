@@ -216,7 +216,7 @@ _ALWAYS = (*_SCHEDULER, "xid", "gpu_lost", "oom_host", "ecc", "nccl_timeout", "o
 
 
 def _rank(prefix: Prefix) -> int | None:
-    if prefix.rank is not None and prefix.label is None:
+    if prefix.says_rank:
         return prefix.rank
     found = _RANK.search(prefix.text)
     if found:

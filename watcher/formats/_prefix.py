@@ -13,7 +13,8 @@ ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|
 class Prefix:
     """`text` = the line without what was recognised in front. `rank` is global, `local_rank` counts within a host.
 
-    `label` is the task number of `srun --label`: the rank where one task drives one GPU.
+    `label` is the task number of `srun --label`: the rank where one task drives one GPU, which is taken for granted
+    unless the line says its rank itself (`says_rank`).
     """
 
     text: str
@@ -23,6 +24,7 @@ class Prefix:
     local_rank: int | None = None
     label: int | None = None
     level: str | None = None
+    says_rank: bool = False
 
     @property
     def told(self) -> bool:
@@ -125,7 +127,7 @@ def split_prefix(text: str) -> Prefix:
             break
         else:
             break
-    return Prefix(rest, rank if rank is not None else label, host, logged_at, local, label, level)
+    return Prefix(rest, rank if rank is not None else label, host, logged_at, local, label, level, rank is not None)
 
 
 def _instant(date: str, time: str, fraction: str | None, zone: str | None) -> float | None:
