@@ -63,7 +63,8 @@ _phases = phase_table(
     ("checkpoint", "end", rf"(?i:^\W{{0,4}}(?:saved {_MODEL}|checkpoint saved\b))"),
     ("evaluation", "start", r"(?i:^\W{0,4}(?:running|starting|start) (?:evaluation|validation|eval)\b)"),
     ("evaluation", "start", r"(?i:^Computing validation loss)"),
-    ("evaluation", "end", r"(?i:^Epoch \d+, validation loss=)"),
+    ("evaluation", "end", r"(?i:^Epoch \d+, validation loss=|^\W{0,4}(?:validation|eval(?:uation)?|val|test)(?: set)?\b"
+                          r"[^|\d]{0,40}\b(?:loss|accuracy|acc)\b\s?[:=]?\s?\d)"),
     ("finished", "start", r"(?i:^\W{0,4}training (?:is )?(?:complete[d]?|finished|done)\b[.! ]{0,3}$)|^Done!$"),
 )  # fmt: skip
 
@@ -147,6 +148,6 @@ def _rates(text: str) -> dict[str, Any]:
 FORMAT = Format(
     "generic",
     GenericReader,
-    hints=("loss", "saving", "saved", "training", "running", "starting", "done!"),
+    hints=("loss", "saving", "saved", "training", "running", "starting", "done!", "accuracy"),
     priority=-100,
 )
