@@ -72,10 +72,12 @@ class Inhibition:
 
 @dataclass(frozen=True, slots=True)
 class ChannelTraits:
-    """`keeps_state`: the other side holds an incident open until told. `escalates`: it reminds people by itself."""
+    """`keeps_state`: the other side holds an incident open until told. `escalates`: it reminds people by itself.
+    `resend_seconds`: it forgets what is not said again that often."""
 
     keeps_state: bool = False
     escalates: bool = False
+    resend_seconds: float | None = None
 
 
 INHIBITIONS = (

@@ -122,6 +122,10 @@ class _Channel:
             elif acknowledged and self.traits.keeps_state and not told.acknowledged:
                 self._say("acknowledged", incident, key, f"acknowledged by {incident.acknowledged_by or 'someone'}")
                 said = replace(said, acknowledged=True)
+            elif self._resend_due(told):
+                if key not in reminded:
+                    self._say("reminder", incident, key, "the other side forgets what is not said again")
+                reminded.add(key)
             elif self._reminder_due(told, acknowledged):
                 if key not in reminded:
                     self._say("reminder", incident, key, f"open and not acknowledged for {spoken(self._age(told))}")
@@ -133,6 +137,10 @@ class _Channel:
 
     def _age(self, told: Told) -> float:
         return self.now - told.first_at
+
+    def _resend_due(self, told: Told) -> bool:
+        every = self.traits.resend_seconds
+        return every is not None and self.now - told.last_at >= every
 
     def _reminder_due(self, told: Told, acknowledged: bool) -> bool:
         every = self.policy.reminder_seconds

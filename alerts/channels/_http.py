@@ -37,7 +37,7 @@ def request(url: str, body: bytes, headers: Mapping[str, str], secrets: Sequence
                 url, data=body, headers=dict(headers), timeout=TIMEOUT_SECONDS, allow_redirects=False, stream=True
             ) as reply,
         ):
-            return Answer(reply, host, [url, *secrets])
+            return Answer(reply, host, [*_parts(url), *secrets])
     except requests.exceptions.SSLError:
         return Retry(f"{host}: its TLS certificate is not accepted")
     except requests.Timeout:
@@ -109,6 +109,13 @@ def host_of(url: str) -> str:
         return one_line(f"{parts.hostname}{port}", 260) if parts.hostname else "the configured URL"
     except ValueError:
         return "the configured URL"
+
+
+def _parts(url: str) -> list[str]:
+    """The URL and whatever in it may be a token: a webhook's secret is a part of its path."""
+    parts = urlsplit(url)
+    pieces = [*parts.path.split("/"), parts.query, parts.password or ""]
+    return [url, *sorted((piece for piece in pieces if len(piece) >= 12), key=len, reverse=True)]
 
 
 def _instant(text: str) -> float | None:

@@ -1,0 +1,69 @@
+"""Everything that Apprise reaches: Teams workflows, Discord, Telegram, ntfy, Pushover, SMS and a hundred more."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import model_validator
+
+from alerts.channels._api import ChannelPlugin, ChannelSection
+from alerts.notification import Notification, Outcome, Rejected, Retry, Sent
+from alerts.secret import Secret, SecretError, required
+
+if TYPE_CHECKING:
+    from apprise import NotifyType
+
+TITLE_CHARACTERS = 250
+
+
+class AppriseSection(ChannelSection):
+    """`url`: one Apprise URL, e.g. ntfys://topic or discord://ID/TOKEN."""
+
+    url: Secret | None = None
+    url_file: str | None = None
+
+    @model_validator(mode="after")
+    def _has_url(self) -> AppriseSection:
+        required("url", self.url, self.url_file)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Apprise:
+    section: AppriseSection
+
+    def send(self, notification: Notification, minimal: bool = False) -> Outcome:
+        import apprise  # on first use: it knows a hundred services
+
+        logging.getLogger("apprise").setLevel(logging.CRITICAL)  # its lines may hold the URL
+        try:
+            url = required("url", self.section.url, self.section.url_file).reveal()
+        except SecretError as error:
+            return Retry(str(error))
+        target = apprise.Apprise()
+        if not target.add(url):
+            return Rejected("Apprise does not know this kind of URL")
+        service = str(getattr(target[0], "service_name", "the service"))
+        title, _, rest = notification.text.partition("\n")
+        done = target.notify(
+            title=title[:TITLE_CHARACTERS],
+            body=title if minimal or not rest.strip() else rest.strip(),
+            notify_type=_type_of(notification),
+            body_format=apprise.NotifyFormat.TEXT,
+        )
+        return Sent() if done else Retry(f"Apprise could not deliver to {service}")
+
+
+def _type_of(notification: Notification) -> NotifyType:
+    from apprise import NotifyType
+
+    if notification.kind == "resolved":
+        return NotifyType.SUCCESS
+    return {"critical": NotifyType.FAILURE, "warning": NotifyType.WARNING}.get(
+        notification.severity.label, NotifyType.INFO
+    )
+
+
+PLUGIN = ChannelPlugin("apprise", AppriseSection, Apprise)
