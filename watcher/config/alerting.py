@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from alerts.channels._api import ChannelPlugin, load_channels
-from alerts.policy import AlertPolicy, Escalation, Match, Route
+from alerts.incidents import Hysteresis
+from alerts.policy import AlertPolicy, Escalation, Match, Route, Silence
 from alerts.worker import Channel
 from detectors.verdict import Severity
 
@@ -49,6 +50,41 @@ class RouteSection(MatchSection):
     escalate_after_minutes: float | None = Field(default=None, gt=0)  # unacknowledged that long: join then, not at once
 
 
+class MaintenanceSection(MatchSection):
+    """Nothing that matches is sent from `from` until `until`; what is still open then is."""
+
+    name: str = Field(min_length=1, max_length=120)
+    begins: AwareDatetime = Field(alias="from")
+    until: AwareDatetime
+
+    @model_validator(mode="after")
+    def _in_order(self) -> MaintenanceSection:
+        if self.until <= self.begins:
+            raise ValueError("until must be later than from")
+        return self
+
+    def silence(self) -> Silence:
+        return Silence(
+            name=self.name, from_at=self.begins.timestamp(), until_at=self.until.timestamp(), match=self.build()
+        )
+
+
+class PagingSection(_Section):
+    """When an incident ends, when it is the same one again, and how often people hear of it."""
+
+    resolve_after_seconds: float = Field(default=30.0, ge=0, le=3600)
+    reopen_window_seconds: float = Field(default=600.0, ge=0, le=86_400)
+    reminder_minutes: float = Field(default=240.0, ge=0)  # 0: never
+    group_wait_seconds: float = Field(default=20.0, ge=0, le=600)
+    pages_per_10_minutes: int = Field(default=20, ge=1)
+    fall_back_after_seconds: float = Field(default=300.0, ge=0)
+
+    def hysteresis(self) -> Hysteresis:
+        return Hysteresis(
+            resolve_after_seconds=self.resolve_after_seconds, reopen_window_seconds=self.reopen_window_seconds
+        )
+
+
 @cache
 def channel_model() -> type[BaseModel]:
     """A channel: exactly one kind with its section, and what every channel may have."""
@@ -57,11 +93,16 @@ def channel_model() -> type[BaseModel]:
 
 
 class _OneKind(_Section):
+    """`fallback`: the channel that carries its pages while this one fails."""
+
+    fallback: str | None = None
+
     @model_validator(mode="after")
     def _one(self) -> _OneKind:
-        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        kinds = load_channels()
+        given = [name for name in kinds if getattr(self, name) is not None]
         if len(given) != 1:
-            known = ", ".join(sorted(load_channels()))
+            known = ", ".join(sorted(kinds))
             raise ValueError(f"a channel is one of {known}" + (f", not {' and '.join(given)}" if given else ""))
         return self
 
@@ -101,6 +142,15 @@ def build_channels(channels: Mapping[str, BaseModel]) -> dict[str, Channel]:
     return out
 
 
+def fallbacks(channels: Mapping[str, BaseModel]) -> dict[str, str]:
+    """channel -> the channel that stands in for it. ValueError where that is none."""
+    out = {name: str(wanted) for name, channel in channels.items() if (wanted := getattr(channel, "fallback", None))}
+    for name, wanted in out.items():
+        if wanted == name or wanted not in channels:
+            raise ValueError(f"channels.{name}.fallback: no other channel is called {wanted!r}")
+    return out
+
+
 def alert_policy(config: DaemonConfig) -> AlertPolicy:
     routes = [r for r in config.routes if r.escalate_after_minutes is None]
     later = [r for r in config.routes if r.escalate_after_minutes is not None]
@@ -116,4 +166,8 @@ def alert_policy(config: DaemonConfig) -> AlertPolicy:
             )
             for r in later
         ),
+        silences=tuple(window.silence() for window in config.maintenance),
+        reminder_seconds=60 * config.paging.reminder_minutes,
+        group_wait_seconds=config.paging.group_wait_seconds,
+        pages_per_10_minutes=config.paging.pages_per_10_minutes,
     )

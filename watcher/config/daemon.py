@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from watcher.config.alerting import Channels, RouteSection
+from watcher.config.alerting import Channels, MaintenanceSection, PagingSection, RouteSection, fallbacks
 from watcher.config.detectors import detectors_model
 from watcher.config.listen import Listen
 from watcher.config.logs import LogConfig
@@ -108,6 +108,8 @@ class DaemonConfig(Section):
     detectors: Detectors | None = None
     channels: Channels = Field(default_factory=dict)
     routes: tuple[RouteSection, ...] = ()
+    paging: PagingSection = PagingSection()
+    maintenance: tuple[MaintenanceSection, ...] = ()
     clock_scale: float = Field(default=1.0, gt=0)
     clock_epoch: float | None = None
 
@@ -116,6 +118,7 @@ class DaemonConfig(Section):
         names = [run.name for run in self.runs]
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two runs are called {doubled!r}")
+        fallbacks(self.channels)
         for number, route in enumerate(self.routes):
             if unknown := next((name for name in route.to if name not in self.channels), None):
                 raise ValueError(f"routes[{number}].to: no channel is called {unknown!r}")

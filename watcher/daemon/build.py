@@ -14,7 +14,7 @@ from alerts.worker import Worker
 from detectors.registry import load_plugins
 from watcher.agent.follow import LogFollower
 from watcher.clock import Clock
-from watcher.config.alerting import alert_policy, build_channels
+from watcher.config.alerting import alert_policy, build_channels, fallbacks
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.config.detectors import settled
 from watcher.daemon.app import Daemon
@@ -61,8 +61,14 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
     ledger = _ledger(store)
     runs = [_run(run, config, ledger, store) for run in config.runs]
     channels = build_channels(config.channels)
-    outbox = Outbox(list(channels), clock, store, warn=log.warning)
-    desk = AlertDesk(store, outbox, alert_policy(config), clock, public_url=section.public_url, warn=log.warning)
+    outbox = Outbox(
+        list(channels), clock, store, warn=log.warning, fallbacks=fallbacks(config.channels),
+        fall_back_after_seconds=config.paging.fall_back_after_seconds,
+    )  # fmt: skip
+    desk = AlertDesk(
+        store, outbox, alert_policy(config), clock, hysteresis=config.paging.hysteresis(),
+        public_url=section.public_url, warn=log.warning,
+    )  # fmt: skip
     agents = section.agents
     collector = Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)
     keeper = Keeper(store, ledger, clock)
