@@ -9,10 +9,11 @@ from typing import Literal
 from detectors.telemetry import GpuReading, GpuRef, History, NodeView, empty_history
 
 __all__ = [
-    "Attempt", "Frame", "GapStats", "GpuReading", "GpuRef", "Learnt", "LogSource", "NodeView", "PastAttempt", "Phase",
-    "PowerBand", "Progress", "RunError", "Scheduler", "StepRecord", "Strike",
+    "Attempt", "Frame", "GapStats", "GpuReading", "GpuRef", "Learnt", "LogSource", "NodeView", "Pace", "PastAttempt",
+    "Phase", "PowerBand", "Progress", "RunError", "Scheduler", "StepRecord", "Strike", "World",
 ]  # fmt: skip
 
+World = tuple[int, int | None, int | None]  # attempt, world size, batch size: what a pace belongs to
 PhaseName = Literal["startup", "training", "evaluation", "checkpoint", "finished"]
 
 
@@ -36,13 +37,26 @@ class StepRecord:
     grad_norm: float | None = None
     loss_scale: float | None = None
     step_seconds: float | None = None  # as printed, else derived from the record before
-    throughput: float | None = None
-    throughput_unit: str | None = None
+    step_seconds_printed: bool = False  # else derived from arrivals, which a buffer may bend
+    rates: Mapping[str, float] = field(default_factory=dict)  # unit -> what the line says
     skipped_steps: int | None = None
     nan_steps: int | None = None
     phase_between: bool = False  # an evaluation, save or pause lies between this record and the one before
     world_size: int | None = None
     batch_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Step times over hours, one point a minute at most: the median of the records in it. Equal lengths, oldest first.
+
+    Records next to an evaluation or a save, and the first ones of an attempt, are left out.
+    """
+
+    at: tuple[float, ...] = ()
+    step_seconds: tuple[float, ...] = ()
+    records: tuple[int, ...] = ()  # in each point
+    world: tuple[World, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +71,7 @@ class Progress:
     total_steps: int | None = None
     steps_seen: int = 0
     records: tuple[StepRecord, ...] = ()  # of this attempt, oldest first, bounded
+    pace: Pace = field(default_factory=Pace)  # over all attempts
     last_line_at: float | None = None  # any line at all
     burst_seconds: float = 0.0  # lines arrive in lumps this far apart (a buffer, a forwarding launcher); 0 = they don't
     rank_steps: Mapping[int, int] = field(default_factory=dict)  # last step per rank, where ranks print

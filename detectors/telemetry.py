@@ -29,8 +29,10 @@ class GpuReading:
     state: GpuState = "ok"  # lost: NVML says GPU_IS_LOST; unreadable: any other error on the whole device
     error: str | None = None
     mig: bool = False
+    unsupported: tuple[str, ...] = ()  # fields that this card or driver does not have
     power_watts: float | None = None
     power_limit_watts: float | None = None  # enforced, same scope as power_watts
+    power_instant_watts: float | None = None  # where power_watts is an average over a second
     energy_joules: float | None = None
     utilization_ratio: float | None = None  # share of time in which any kernel ran, nothing more
     memory_utilization_ratio: float | None = None
@@ -41,6 +43,7 @@ class GpuReading:
     sm_clock_mhz: float | None = None
     sm_clock_max_mhz: float | None = None
     process_count: int | None = None
+    ecc_enabled: bool | None = None
     ecc_volatile_corrected_count: int | None = None
     ecc_volatile_uncorrected_count: int | None = None
     ecc_volatile_uncorrected_sram_count: int | None = None
@@ -52,13 +55,14 @@ class GpuReading:
     remap_pending: bool | None = None
     remap_failed: bool | None = None
     retired_pages_count: int | None = None
-    throttle_ratios: Mapping[str, float] | None = None  # share of time per reason since the last reading
+    throttle_ratios: Mapping[str, float] | None = None  # per reason: share of time since the last reading
     pcie_width: int | None = None
     pcie_width_max: int | None = None
     pcie_generation: int | None = None
     pcie_replay_count: int | None = None
     nvlink_error_count: int | None = None
-    nvlink_down_count: int | None = None
+    nvlink_bytes_per_second: float | None = None  # both directions, all links
+    nvlink_down_count: int | None = None  # links that were active before and are not now
     recovery_action: str | None = None
 
 

@@ -27,6 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     from alerts.incidents import transition_to_json
+    from watcher.config.load import ConfigError
     from watcher.replay.feed import NodeFile, read_log
     from watcher.replay.nvidia_smi import ReadingsError
     from watcher.replay.run import play
@@ -46,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(str(error)) from error
     if not nodes and not lines:
         raise UsageError("nothing to replay: name a recording, --nvidia-smi NODE=FILE or --log FILE")
-    watched = watched_run(args.run, sorted(names), args.config, per_node=any(node for node, _ in logs))
+    try:
+        watched = watched_run(args.run, sorted(names), args.config, per_node=any(node for node, _ in logs))
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
     count = 0
     for transition in play(watched, nodes, lines):
         count += transition.event == "opened"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from alerts.ack_link import KEY_BYTES
 from alerts.desk import AlertDesk
 from alerts.outbox import JournalError, Outbox
 from alerts.secret import Secret, secret_file
@@ -67,7 +69,7 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
     )  # fmt: skip
     desk = AlertDesk(
         store, outbox, alert_policy(config), clock, hysteresis=config.paging.hysteresis(),
-        public_url=section.public_url, warn=log.warning,
+        public_url=section.public_url, link_key=_link_key(store, clock), warn=log.warning,
     )  # fmt: skip
     agents = section.agents
     collector = Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)
@@ -128,6 +130,19 @@ def _run(section: RunSection, config: DaemonConfig, ledger: Ledger, store: Store
             log.warning("%s; it is learnt anew", error)
     configs, modes = settled(config.detectors, section.detectors)
     return WatchedRun(fold, build_detectors(load_plugins(), configs, modes))
+
+
+def _link_key(store: Store, clock: Clock) -> bytes:
+    """Signs the links in pages; made once and kept, so that a link outlives a restart."""
+    kept = store.get_state("link_key")
+    if kept is not None and len(kept) == KEY_BYTES:
+        return kept
+    made = secrets.token_bytes(KEY_BYTES)
+    try:
+        store.put_state("link_key", made, clock.time())
+    except JournalError as error:
+        log.warning("links in pages will not outlive this process: %s", error)
+    return made
 
 
 def _ledger(store: Store) -> Ledger:

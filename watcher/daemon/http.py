@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from alerts.desk import UnknownIncident
 from alerts.secret import Secret, SecretError
+from watcher.daemon.ack_page import PREFIX, ack_routes
 from watcher.daemon.metrics import DaemonMetrics
 from watcher.daemon.views import incident_view, jsonable, run_view
 
@@ -97,6 +98,7 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
         Route("/api/incidents/{key:path}", incident),
         Route("/api/suspects", suspects),
         Route("/docs/{name}", runbook),
+        *ack_routes(daemon.desk),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     if token is not None:
@@ -105,17 +107,22 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
 
 
 class BearerToken:
-    """401 for everything but /healthz where the token is not the right one; compared in constant time."""
+    """401 for everything but /healthz and signed links where the token is wrong; compared in constant time."""
 
     def __init__(self, app: Any, token: Secret) -> None:
         self._app, self._token = app, token
 
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
-        if scope["type"] == "http" and scope["path"] != "/healthz" and not self._allowed(scope["headers"]):
+        if scope["type"] == "http" and not self._free(scope["path"]) and not self._allowed(scope["headers"]):
             refusal = PlainTextResponse("a bearer token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
             await refusal(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+    @staticmethod
+    def _free(path: str) -> bool:
+        """Health, and links that carry a signature of their own."""
+        return path == "/healthz" or path.startswith(PREFIX)
 
     def _allowed(self, headers: list[tuple[bytes, bytes]]) -> bool:
         given = next((value for name, value in headers if name == b"authorization"), b"")

@@ -91,9 +91,7 @@ class DaemonMetrics(MetricsCollector):
         yield phases
 
     def _nodes(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily(
-            "runwatch_agent_up", "Whether the agent answered last time.", labels=["node"]
-        )
+        up = GaugeMetricFamily("runwatch_agent_up", "Whether the agent answered last time.", labels=["node"])
         age = GaugeMetricFamily("runwatch_agent_data_age_seconds", "Age of the GPU readings.", labels=["node"])
         skew = GaugeMetricFamily("runwatch_agent_clock_skew_seconds", "Clock of the node minus ours.", labels=["node"])
         for node, answer in sorted(self._daemon.answers.items()):

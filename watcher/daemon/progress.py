@@ -14,13 +14,14 @@ from itertools import pairwise
 from detectors.frame import Attempt, PastAttempt, Phase, Progress, RunError, StepRecord
 from watcher.daemon.bursts import burst_seconds
 from watcher.daemon.gaps import Gaps
+from watcher.daemon.pace import PaceKeeper
 from watcher.events import LogEvent
 
 RECORDS = 1024
 ERRORS = 200
 PAST = 50
 ARRIVALS = 64
-BACK_SECONDS = 1.0  # lines of several ranks or files may be read in any order within this
+WARM_UP = 3  # records of an attempt that say nothing about its pace
 
 
 @dataclass(slots=True)
@@ -35,6 +36,7 @@ class RunProgress:
     durations: dict[str, Gaps] = field(default_factory=dict)
     save_interval: Gaps = field(default_factory=Gaps)
     records: deque[StepRecord] = field(default_factory=lambda: deque(maxlen=RECORDS))
+    pace: PaceKeeper = field(default_factory=PaceKeeper)
     arrivals: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=ARRIVALS))
     rank_steps: dict[int, int] = field(default_factory=dict)
     source: bool = False
@@ -143,7 +145,9 @@ class RunProgress:
         self._moved(at)
         if previous is not None and before_at is not None and not self.between:
             self.on_working(before_at, at)
-        self.records.append(self._record(at, event, step))
+        record = self._record(at, event, step)
+        self.records.append(record)
+        self.pace.add(record, self.attempt.number, warm=self.steps_seen >= WARM_UP)
         self.between = False
         self.steps_seen += 1
         self.last_step, self.last_step_at = step, at
@@ -173,7 +177,6 @@ class RunProgress:
             self.attempt = replace(self.attempt, world_size=world)
 
     def _record(self, at: float, event: LogEvent, step: int) -> StepRecord:
-        rate, unit = _rate(event)
         step_seconds = event.step_seconds
         if step_seconds is None and event.iterations_per_second:
             step_seconds = 1.0 / event.iterations_per_second
@@ -186,8 +189,8 @@ class RunProgress:
             grad_norm=event.grad_norm,
             loss_scale=event.loss_scale,
             step_seconds=step_seconds,
-            throughput=rate,
-            throughput_unit=unit,
+            step_seconds_printed=event.step_seconds is not None or event.iterations_per_second is not None,
+            rates=_rates(event),
             skipped_steps=event.skipped_steps,
             nan_steps=event.nan_steps,
             phase_between=self.between,
@@ -212,6 +215,7 @@ class RunProgress:
         if name == "startup":
             if edge == "start":
                 self.new_launch(at)
+                self._world(event)
             return
         if name == "finished":
             self._finished(at)
@@ -302,6 +306,7 @@ class RunProgress:
             total_steps=self.total_steps,
             steps_seen=self.steps_seen,
             records=tuple(self.records),
+            pace=self.pace.view(),
             last_line_at=self.last_line_at,
             burst_seconds=burst_seconds(self.arrivals, self.records),
             rank_steps=dict(self.rank_steps),
@@ -314,14 +319,13 @@ def root_cause(errors: tuple[RunError, ...]) -> RunError | None:
     return next((error for error in ordered if not error.cascade), ordered[0] if ordered else None)
 
 
-def _rate(event: LogEvent) -> tuple[float | None, str | None]:
-    for value, unit in (
-        (event.tokens_per_second, "tokens_per_second"),
-        (event.samples_per_second, "samples_per_second"),
-        (event.tflops_per_gpu, "tflops_per_gpu"),
-        (event.throughput, event.throughput_unit),
-        (event.iterations_per_second, "iterations_per_second"),
-    ):
-        if value is not None:
-            return value, unit
-    return None, None
+def _rates(event: LogEvent) -> dict[str, float]:
+    """Every rate that the line says, by its unit; the first is the one to show."""
+    named = {
+        "tokens_per_second": event.tokens_per_second,
+        "samples_per_second": event.samples_per_second,
+        "tflops_per_gpu": event.tflops_per_gpu,
+        event.throughput_unit or "throughput": event.throughput,
+        "iterations_per_second": event.iterations_per_second,
+    }
+    return {unit: value for unit, value in named.items() if value is not None}

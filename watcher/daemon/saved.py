@@ -8,6 +8,7 @@ from typing import Any
 from detectors.frame import Attempt, PastAttempt, Phase, PowerBand, RunError, StepRecord
 from watcher.daemon.gaps import Gaps
 from watcher.daemon.nodes import NodeFold
+from watcher.daemon.pace import PaceKeeper
 from watcher.daemon.progress import RunProgress
 
 NUMBERS = (
@@ -29,6 +30,7 @@ def dump_progress(run: RunProgress) -> dict[str, Any]:
         "records": [asdict(record) for record in list(run.records)[-RECORDS:]],
         "arrivals": list(run.arrivals),
         "rank_steps": list(run.rank_steps.items()),
+        "pace": run.pace.dump(),
         "numbers": {name: getattr(run, name) for name in NUMBERS},
     }
 
@@ -44,6 +46,7 @@ def load_progress(raw: dict[str, Any]) -> RunProgress:
     run.records.extend(StepRecord(**record) for record in raw["records"])
     run.arrivals.extend((at, step) for at, step in raw["arrivals"])
     run.rank_steps = {int(rank): step for rank, step in raw["rank_steps"]}
+    run.pace = PaceKeeper.load(raw["pace"])
     for name in NUMBERS:
         setattr(run, name, raw["numbers"][name])
     return run

@@ -18,6 +18,7 @@ def run_view(frame: Frame, incidents: Iterable[Incident]) -> dict[str, Any]:
     progress, learnt = frame.progress, frame.learnt
     power = frame.history.power_watts[-3:]
     known = int((~np.isnan(power).all(axis=0)).sum()) if len(power) else 0
+    rates = progress.records[-1].rates if progress.records else {}
     own = [i for i in incidents if i.run == frame.run and i.state != "resolved"]
     return {
         "run": frame.run,
@@ -32,8 +33,8 @@ def run_view(frame: Frame, incidents: Iterable[Incident]) -> dict[str, Any]:
         "last_line_at": progress.last_line_at,
         "no_progress_seconds": None if progress.last_progress_at is None else frame.now - progress.last_progress_at,
         "loss": progress.records[-1].loss if progress.records else None,
-        "throughput": progress.records[-1].throughput if progress.records else None,
-        "throughput_unit": progress.records[-1].throughput_unit if progress.records else None,
+        "throughput": next(iter(rates.values()), None),
+        "throughput_unit": next(iter(rates), None),
         "last_checkpoint_step": frame.last_checkpoint_step,
         "last_checkpoint_at": frame.last_checkpoint_at,
         "watched": {
