@@ -11,8 +11,9 @@ from alerts import lifecycle
 from alerts._self_watch import delivery_judgements, store_judgement
 from alerts.facts import RunFacts
 from alerts.incidents import Hysteresis, Incident, Judged, StepResult, Transition, step
+from alerts.notification import Notification
 from alerts.outbox import Accepted, Delivery, Journal, JournalError, Outbox, Ticks
-from alerts.policy import AlertPolicy, Decision, Silence, Told, decide
+from alerts.policy import AlertPolicy, Decision, Intent, Silence, Told, decide
 from alerts.render import notification
 
 MAX_UNSAVED_TRANSITIONS = 10_000
@@ -47,10 +48,12 @@ class AlertDesk:
 
     def __init__(
         self, store: Records, outbox: Outbox, policy: AlertPolicy, clock: Ticks, *,
-        hysteresis: Hysteresis | None = None, public_url: str = "", warn: Callable[[str], None] = lambda line: None,
+        hysteresis: Hysteresis | None = None, public_url: str = "", link_key: bytes | None = None,
+        warn: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
-        """Takes up what the store remembers. Raises JournalError where it cannot be read."""
-        self.outbox, self.clock = outbox, clock
+        """Takes up what the store remembers; `link_key` signs acknowledge links. Raises JournalError where the store
+        cannot be read."""
+        self.outbox, self.clock, self.link_key = outbox, clock, link_key
         self._store, self._policy, self._hysteresis, self._public_url, self._warn = (
             store, policy, hysteresis or Hysteresis(), public_url, warn,
         )  # fmt: skip
@@ -113,12 +116,13 @@ class AlertDesk:
             self._go_on(result, now)
             return transition.incident
 
+    def _write(self, intent: Intent, now: float) -> Notification:
+        facts = self._facts.get(intent.incident.run or "")
+        return notification(intent, now, facts, self._public_url, self.link_key)
+
     def _go_on(self, result: StepResult, now: float) -> tuple[Transition, ...]:
         decision = decide(result.incidents, self._told, self._policy, now)
-        messages = [
-            (intent.channel, notification(intent, now, self._facts.get(intent.incident.run or ""), self._public_url))
-            for intent in decision.intents
-        ]
+        messages = [(intent.channel, self._write(intent, now)) for intent in decision.intents]
         deliveries = self.outbox.prepare(messages)
         late = self.outbox.unsaved()
         everything = StepResult(result.incidents, (*self._unsaved, *result.transitions))

@@ -10,6 +10,7 @@ from alerts._duration import instant, spoken
 from alerts._evidence import bar_lines, evidence_lines
 from alerts._incident import Incident
 from alerts._text import clean, cut, one_line
+from alerts.ack_link import ack_url
 from alerts.facts import RunFacts
 from alerts.notification import Kind, Link, Notification
 from alerts.policy import Intent
@@ -23,9 +24,13 @@ _WORD: dict[Kind, str] = {
 }  # fmt: skip
 
 
-def notification(intent: Intent, now: float, facts: RunFacts | None = None, public_url: str = "") -> Notification:
-    """The message for an intent. `public_url` is where people reach the daemon; without it there are no links."""
+def notification(
+    intent: Intent, now: float, facts: RunFacts | None = None, public_url: str = "", link_key: bytes | None = None
+) -> Notification:
+    """The message for an intent. `public_url` is where people reach the daemon; without it there are no links.
+    `link_key` signs the one that acknowledges."""
     incident = intent.incident
+    links = _links(intent, public_url, link_key)
     first = title(intent, facts)
     return Notification(
         kind=intent.kind,
@@ -34,9 +39,9 @@ def notification(intent: Intent, now: float, facts: RunFacts | None = None, publ
         incident=incident,
         severity=incident.severity,
         title=first,
-        text=page(intent, now, facts, public_url),
+        text=page(intent, now, facts, links),
         run=incident.run,
-        links=_links(incident, public_url),
+        links=links,
         members=tuple(_member(member) for member in intent.members[:MAX_MEMBERS]),
         member_count=len(intent.members),
     )
@@ -56,7 +61,7 @@ def title(intent: Intent, facts: RunFacts | None = None) -> str:
     return one_line(f"[{word}] {where}: {what}{since}{_cost(intent, facts)}", MAX_TITLE)
 
 
-def page(intent: Intent, now: float, facts: RunFacts | None = None, public_url: str = "") -> str:
+def page(intent: Intent, now: float, facts: RunFacts | None = None, links: Sequence[Link] = ()) -> str:
     """The whole page, at most MAX_TEXT characters."""
     incident = intent.incident
     blocks = [[title(intent, facts)]]
@@ -71,7 +76,7 @@ def page(intent: Intent, now: float, facts: RunFacts | None = None, public_url: 
     if facts is not None:
         blocks += _run_blocks(intent.kind, facts, now)
     if intent.kind != "resolved":
-        blocks.append(_what_to_do(incident, public_url))
+        blocks.append(_what_to_do(incident, links))
     if facts is not None and facts.log_tail and intent.kind != "resolved":
         blocks.append(["Last lines of the log:", *(f"  | {one_line(line, 200)}" for line in facts.log_tail[-8:])])
     return clean("\n\n".join("\n".join(block) for block in blocks if block), MAX_TEXT)
@@ -106,22 +111,25 @@ def _progress(facts: RunFacts, now: float) -> list[str]:
     return lines
 
 
-def _what_to_do(incident: Incident, public_url: str) -> list[str]:
+def _what_to_do(incident: Incident, links: Sequence[Link]) -> list[str]:
     key = shlex.quote(one_line(incident.key))
     lines = ["What to do:"]
     lines += [f"  {line}" for line in clean(incident.hint, 2_000).splitlines() if line.strip()]
-    lines += [f"  {link.name}: {link.url}" for link in _links(incident, public_url)]
+    lines += [f"  {link.name}: {link.url}" for link in links]
     return [*lines, f"  runwatch incidents show {key}", f"  runwatch incidents ack {key}"]
 
 
-def _links(incident: Incident, public_url: str) -> tuple[Link, ...]:
+def _links(intent: Intent, public_url: str, link_key: bytes | None) -> tuple[Link, ...]:
     if not public_url:
         return ()
-    base = public_url.rstrip("/")
-    return (
+    incident, base = intent.incident, public_url.rstrip("/")
+    links = [
         Link("runbook", f"{base}/docs/{quote(incident.signature, safe='')}"),
-        Link("incident", f"{base}/incidents/{quote(incident.key, safe='')}"),
-    )
+        Link("incident", f"{base}/api/incidents/{quote(incident.key, safe='')}"),
+    ]
+    if link_key is not None and incident.state == "open" and incident.acknowledged_at is None:
+        links.append(Link("acknowledge", ack_url(base, link_key, incident.key, incident.id)))
+    return tuple(links)
 
 
 def _cost(intent: Intent, facts: RunFacts | None) -> str:
