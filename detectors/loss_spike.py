@@ -62,7 +62,7 @@ class LossSpike:
                     signature="loss_spike",
                     subject=Subject(run=frame.run),
                     severity=Severity.CRITICAL if lasting else Severity.WARNING,
-                    summary=f"Loss up from {spike.median:.4g} to {spike.peak.loss:.4g} at step {spike.first.step} {how}",
+                    summary=f"Loss up from {spike.median:.4g} to {spike.peak.loss:.4g}, step {spike.first.step} {how}",
                     evidence={
                         "first_step": spike.first.step,
                         "last_step": last.step,
@@ -90,10 +90,9 @@ class LossSpike:
             judged = len(order) >= ENOUGH and record.step - first_step >= self.config.quiet_steps
             if judged and loss > self._ceiling(ranked):
                 median = ranked[len(ranked) // 2]
-                higher = spike is None or spike.peak.loss is None or loss > spike.peak.loss
-                spike = Spike(
-                    spike.first if spike else record, record if higher or spike is None else spike.peak, median
-                )
+                begun = spike or Spike(record, record, median)
+                higher = begun.peak.loss is None or loss > begun.peak.loss
+                spike = Spike(begun.first, record if higher else begun.peak, median)
                 continue
             spike = None
             order.append(loss)

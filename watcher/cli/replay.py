@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from watcher.cli._command import Command, UsageError
+
+if TYPE_CHECKING:
+    from alerts.incidents import Transition
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +30,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
     from alerts.incidents import transition_to_json
     from watcher.config.load import ConfigError
-    from watcher.replay.feed import NodeFile, read_log
     from watcher.replay.nvidia_smi import ReadingsError
+    from watcher.replay.recording import RecordingError
+
+    try:
+        transitions = _recorded(args) if args.recording else _from_files(args)
+        count = 0
+        for transition in transitions:
+            count += transition.event == "opened"
+            item = transition_to_json(transition)
+            print(json.dumps(item) if args.json else _line(item), flush=True)
+    except (OSError, EOFError, ReadingsError, RecordingError, ConfigError) as error:
+        raise UsageError(str(error)) from error
+    return 1 if count else 0
+
+
+def _recorded(args: argparse.Namespace) -> Iterator[Transition]:
+    from watcher.replay.recording import read_recordings
+    from watcher.replay.run import play_recording
+    from watcher.replay.setup import watched_run
+
+    if args.nvidia_smi or args.log:
+        raise UsageError("give recordings, or --nvidia-smi and --log, not both")
+    recording = read_recordings(args.recording)
+    if recording.skipped:
+        print(f"runwatch replay: {recording.skipped} lines could not be read and are left out", file=sys.stderr)
+    run = watched_run(args.run, recording.nodes, args.config, False, recording.interval_seconds)
+    return play_recording(run, recording)
+
+
+def _from_files(args: argparse.Namespace) -> Iterator[Transition]:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    from watcher.replay.feed import NodeFile, read_log
     from watcher.replay.run import play
     from watcher.replay.setup import watched_run
 
@@ -37,26 +72,16 @@ def run(args: argparse.Namespace) -> int:
         zone = ZoneInfo(args.timezone)
     except (ZoneInfoNotFoundError, ValueError) as error:
         raise UsageError(f"--timezone {args.timezone}: no such time zone, e.g. UTC or Europe/Paris") from error
-    try:
-        nodes = [NodeFile(node, path, zone) for node, path in (_pair(text) for text in args.nvidia_smi)]
-        names = {node.node for node in nodes}
-        logs = [_log(text, names) for text in args.log]
-        start = min((node.first_at for node in nodes if node.first_at is not None), default=0.0)
-        lines = [line for node, path in logs for line in read_log(path, node, start)]
-    except (OSError, EOFError, ReadingsError) as error:
-        raise UsageError(str(error)) from error
+    nodes = [NodeFile(node, path, zone) for node, path in (_pair(text) for text in args.nvidia_smi)]
+    names = {node.node for node in nodes}
+    logs = [_log(text, names) for text in args.log]
+    start = min((node.first_at for node in nodes if node.first_at is not None), default=0.0)
+    lines = [line for node, path in logs for line in read_log(path, node, start)]
     if not nodes and not lines:
         raise UsageError("nothing to replay: name a recording, --nvidia-smi NODE=FILE or --log FILE")
-    try:
-        watched = watched_run(args.run, sorted(names), args.config, per_node=any(node for node, _ in logs))
-    except ConfigError as error:
-        raise UsageError(str(error)) from error
-    count = 0
-    for transition in play(watched, nodes, lines):
-        count += transition.event == "opened"
-        item = transition_to_json(transition)
-        print(json.dumps(item) if args.json else _line(item), flush=True)
-    return 1 if count else 0
+    interval = max([node.interval_seconds() for node in nodes], default=10.0)
+    run = watched_run(args.run, sorted(names), args.config, any(node for node, _ in logs), interval)
+    return play(run, nodes, lines, interval)
 
 
 def _line(item: dict[str, object]) -> str:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from alerts.incidents import Transition
 from watcher.daemon.pipeline import Pipeline, WatchedRun
 from watcher.replay.feed import NodeFile, Timed
+from watcher.replay.recording import Recording
 from watcher.snapshot import LogStatus
 
-AFTER_SECONDS = 0.0
+TAIL_LINES = 20
+TAIL_CHARACTERS = 400
 
 
 def play(
     run: WatchedRun, nodes: Sequence[NodeFile], lines: Iterable[Timed], interval: float = 10.0
 ) -> Iterator[Transition]:
-    """Transitions in order of time, from the first reading or line to the last."""
+    """nvidia-smi files and logs: transitions in order of time, from the first reading or line to the last."""
     pipeline = Pipeline([run])
     feed = iter(sorted(lines, key=lambda line: line.at))
     waiting = next(feed, None)
@@ -26,8 +29,8 @@ def play(
     if not firsts:
         return
     now, last_at = min(firsts) + interval, max(lasts, default=None)
-    tail: list[str] = []
-    while last_at is None or now <= last_at + interval:
+    tail: deque[str] = deque(maxlen=TAIL_LINES)
+    while waiting is not None or (last_at is not None and now <= last_at + interval):
         for node in nodes:
             run.fold.observe(node.answer(now, interval))
         newest = None
@@ -35,7 +38,7 @@ def play(
             for event in waiting.events:
                 run.fold.observe_event(waiting.at, event, waiting.node)
             newest = waiting.at
-            tail = [*tail[-19:], waiting.text[-400:]]
+            tail.append(waiting.text[-TAIL_CHARACTERS:])
             waiting = next(feed, None)
         if newest is not None:
             status = LogStatus.model_construct(
@@ -43,6 +46,15 @@ def play(
             )
             run.fold.observe_log(now, (), (status,))
         yield from pipeline.tick(now).transitions
-        if waiting is None and last_at is None:
-            break
+        if last_at is not None and now > last_at + interval:
+            return
         now += interval
+
+
+def play_recording(run: WatchedRun, recording: Recording) -> Iterator[Transition]:
+    """What the daemon saw, evaluated anew at the times at which it was seen."""
+    pipeline = Pipeline([run])
+    for now, answers in recording.ticks():
+        for answer in answers:
+            run.fold.observe(answer)
+        yield from pipeline.tick(now).transitions

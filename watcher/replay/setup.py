@@ -14,7 +14,9 @@ from watcher.daemon.fold import RunFold, RunSettings
 from watcher.daemon.pipeline import WatchedRun
 
 
-def watched_run(name: str, nodes: Sequence[str], config: Path | None, per_node: bool) -> WatchedRun:
+def watched_run(
+    name: str, nodes: Sequence[str], config: Path | None, per_node: bool, interval_seconds: float = 10.0
+) -> WatchedRun:
     """The run of that name in the config, or the only one there, or defaults. Raises ConfigError."""
     loaded = load(config, DaemonConfig) if config is not None else DaemonConfig()
     named = [run for run in loaded.runs if run.name == name] or list(loaded.runs)
@@ -23,6 +25,7 @@ def watched_run(name: str, nodes: Sequence[str], config: Path | None, per_node: 
     settings = RunSettings(
         name=name,
         nodes=tuple(nodes),
+        interval_seconds=interval_seconds,
         expected_gpus=section.expected_gpus if section is not None else None,
         gpu_hour_price=section.gpu_hour_price if section is not None else None,
         currency=section.currency if section is not None else "USD",
