@@ -64,19 +64,32 @@ def _listed(shown: list[str], total: int) -> str:
     return f"{text}, ... ({len(shown)} of {total} shown)" if total > len(shown) else text
 
 
-def bar_lines(bars: Sequence[GpuBar]) -> list[str]:
-    """`n3 gpu 0  [###.......]  151 of 700 W  100 % busy`; the bar is power against the limit."""
-    width = max((len(bar.node) for bar in bars[:MAX_BARS]), default=0)
-    lines = []
-    for bar in bars[:MAX_BARS]:
-        power, limit, busy = bar.power_watts, bar.power_limit_watts, bar.utilization_ratio
-        filled = round(10 * min(1.0, max(0.0, power / limit))) if power is not None and limit else 0
-        watts = (
-            "power not known" if power is None else f"{power:.0f} W" if not limit else f"{power:.0f} of {limit:.0f} W"
-        )
-        load = "" if busy is None else f"  {100 * busy:.0f} % busy"
-        place = f"{one_line(bar.node, 60):<{min(width, 60)}} gpu {bar.index:<2}"
-        lines.append(f"  {place} [{'#' * filled}{'.' * (10 - filled)}] {watts}{load}")
+def bar_lines(bars: Sequence[GpuBar], odd: object = None) -> list[str]:
+    """`n3 gpu 0  [##........] 151 of 700 W  100 % busy`; the bar is power against the limit.
+
+    `odd` is the evidence about who differs, {"node": ..., "gpu_index": ...}: marked, and shown however many there are.
+    """
+    shown = [bar for bar in bars if _differs(bar, odd)][:MAX_BARS]
+    room = MAX_BARS - len(shown)
+    shown += [bar for bar in bars if not _differs(bar, odd)][:room]
+    shown.sort(key=bars.index)
+    width = min(60, max((len(bar.node) for bar in shown), default=0))
+    lines = [f"  {_bar(bar, width)}{'  <- differs' if _differs(bar, odd) else ''}" for bar in shown]
     if len(bars) > MAX_BARS:
         lines.append(f"  ... {MAX_BARS} of {len(bars)} GPUs shown")
     return lines
+
+
+def _bar(bar: GpuBar, width: int) -> str:
+    power, limit, busy = bar.power_watts, bar.power_limit_watts, bar.utilization_ratio
+    filled = round(10 * min(1.0, max(0.0, power / limit))) if power is not None and limit else 0
+    watts = "power not known" if power is None else f"{power:.0f} W" if not limit else f"{power:.0f} of {limit:.0f} W"
+    load = "" if busy is None else f"  {100 * busy:.0f} % busy"
+    place = f"{one_line(bar.node, 60):<{width}} gpu {bar.index:<2}"
+    return f"{place} [{'#' * filled}{'.' * (10 - filled)}] {watts}{load}"
+
+
+def _differs(bar: GpuBar, odd: object) -> bool:
+    if not isinstance(odd, Mapping) or odd.get("node") != bar.node:
+        return False
+    return odd.get("gpu_index") in (None, bar.index)

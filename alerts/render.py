@@ -74,7 +74,7 @@ def page(intent: Intent, now: float, facts: RunFacts | None = None, links: Seque
     elif evidence := evidence_lines(incident.evidence):
         blocks.append(["Evidence:", *evidence])
     if facts is not None:
-        blocks += _run_blocks(intent.kind, facts, now)
+        blocks += _run_blocks(intent.kind, facts, now, incident.evidence.get("odd"))
     if intent.kind != "resolved":
         blocks.append(_what_to_do(incident, links))
     if facts is not None and facts.log_tail and intent.kind != "resolved":
@@ -82,10 +82,10 @@ def page(intent: Intent, now: float, facts: RunFacts | None = None, links: Seque
     return clean("\n\n".join("\n".join(block) for block in blocks if block), MAX_TEXT)
 
 
-def _run_blocks(kind: Kind, facts: RunFacts, now: float) -> list[list[str]]:
+def _run_blocks(kind: Kind, facts: RunFacts, now: float, odd: object) -> list[list[str]]:
     blocks = [["Run:", *_progress(facts, now)]]
     if facts.bars and kind != "resolved":
-        blocks.append(["GPUs (bar: power against the limit):", *bar_lines(facts.bars)])
+        blocks.append(["GPUs (bar: power against the limit):", *bar_lines(facts.bars, odd)])
     return blocks
 
 
