@@ -60,6 +60,7 @@ class Incident:
     opens: int = 0
     quiet_until_clear: bool = False  # closed by hand, or a notice: says nothing more until it was clear once
     restart_hold_seconds: float = 0.0
+    explained_by: tuple[str, ...] = ()  # keys of incidents that this one follows from
     acknowledged_at: float | None = None
     acknowledged_by: str | None = None
     snoozed_until_at: float | None = None

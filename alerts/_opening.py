@@ -22,6 +22,7 @@ def _said(found: Found, now: float) -> dict[str, Any]:
         "hint": clean(finding.hint),
         "since_at": finding.since_at,
         "restart_hold_seconds": finding.restart_hold_seconds,
+        "explained_by": finding.explained_by,
         "fired_by": found.fired_by,
         "last_firing_at": now,
         "clear_since_at": None,

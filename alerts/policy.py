@@ -159,9 +159,10 @@ class _Channel:
             else:
                 wanted.append((incident, why))
         speakers = self._speakers([incident for incident, _ in wanted])
+        known = self._known([incident for incident, _ in wanted])
         ready: list[tuple[Incident, str]] = []
         for incident, why in wanted:
-            if speaker := self._inhibitor(incident, speakers):
+            if speaker := _explanation(incident, known) or self._inhibitor(incident, speakers):
                 self._hush(incident, f"{speaker} says it already")
             else:
                 ready.append((incident, why))
@@ -216,6 +217,11 @@ class _Channel:
         if incident.state == "open" and self.now < opened_at + incident.restart_hold_seconds:
             return "waits for a restart that would make it moot"
         return ""
+
+    def _known(self, wanted: list[Incident]) -> dict[str, Incident]:
+        """The open incidents that this channel knows of or is about to hear of."""
+        told = [one for one in self.incidents if self.ledger.live(one.key, self.name) is not None]
+        return {one.key: one for one in (*told, *wanted) if one.state == "open"}
 
     def _speakers(self, wanted: list[Incident]) -> dict[tuple[int, str], list[str]]:
         """Per rule and node (or run): the open incidents that this channel knows of or is about to hear of."""
@@ -282,6 +288,15 @@ class _Channel:
 
     def _hush(self, incident: Incident, reason: str) -> None:
         self.silent.append(Silent(self.name, incident.key, reason))
+
+
+def _explanation(incident: Incident, known: Mapping[str, Incident]) -> str:
+    """The incident that this one follows from, where that is known here and as grave."""
+    for key in incident.explained_by:
+        cause = known.get(key)
+        if cause is not None and cause.key != incident.key and cause.severity >= incident.severity:
+            return key
+    return ""
 
 
 def _group(incident: Incident) -> str:

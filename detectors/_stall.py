@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from detectors._cause import causes_of
 from detectors._differs import Differs, who_differs
 from detectors._ending import ending_of
 from detectors._limits import AgreeingLimits, Limit, SingleLimits, agreeing_limit, learnt_gap, single_limit
@@ -116,11 +117,17 @@ def spin_since(frame: Frame) -> float:
 def finding(frame: Frame, stall: Stall, severity: Severity, title: str, hint: str) -> Finding:
     """`title`: what is seen, without a cause: a livelocked kernel looks like a hung collective."""
     differs = who_differs(frame, stall.shape)
+    stopped_at = frame.progress.last_progress_at
+    causes = causes_of(frame, stopped_at) if stopped_at is not None else ()
+    told = summary(frame, stall.seconds, title, differs)
+    if causes:
+        told = f"{told}; it began when {causes[0].text}"
     return Finding(
         signature=stall.kind,
         subject=Subject(run=frame.run),
         severity=severity,
-        summary=summary(frame, stall.seconds, title, differs),
+        summary=told,
+        explained_by=tuple(cause.key for cause in causes[:4]),
         stage=stall.stage,
         family=FAMILY,
         precision=PRECISION[stall.kind],

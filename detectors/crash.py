@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from detectors._cause import causes_of
 from detectors._ending import Ending, ending_of
 from detectors._shape import shape_of
 from detectors._stall import cost, duration
@@ -74,11 +75,14 @@ class Crash:
             "log_tail": list(frame.log_tail),
             **cost(frame, seconds, shape_of(frame).gpus),
         }
+        causes = causes_of(frame, frame.progress.last_progress_at or ending.since_at)
+        began = f"; it began when {causes[0].text}" if causes else ""
         return Finding(
             signature="crash",
             subject=Subject(run=frame.run),
             severity=Severity.CRITICAL,
-            summary=f"Crashed{where}, {duration(seconds)} ago; {what}; {gone}",
+            summary=f"Crashed{where}, {duration(seconds)} ago; {what}; {gone}{began}",
+            explained_by=tuple(cause.key for cause in causes[:4]),
             stage="open" if seconds >= self.config.restart_hold_seconds else "suspect",
             evidence={key: value for key, value in evidence.items() if value not in (None, [])},
             hint=HINT,

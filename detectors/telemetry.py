@@ -124,6 +124,7 @@ class NodeView:
     gpus_fresh: bool = False
     expected_gpus: int | None = None  # from config, or the largest inventory seen
     missing_uuids: tuple[str, ...] = ()  # in the inventory, not in the latest fresh readings
+    lost_at: Mapping[str, float] = field(default_factory=dict)  # uuid -> since when it is lost or missing
     inventory: Mapping[str, int] = field(default_factory=dict)  # uuid -> last index
     ecc_baseline: Mapping[str, int] = field(default_factory=dict)  # uuid -> volatile uncorrected when first seen
     health: Mapping[str, SourceHealth] = field(default_factory=dict)

@@ -56,6 +56,7 @@ class Finding:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     hint: str = ""  # what to do first
     since_at: float | None = None  # when the condition began, where it is known
+    explained_by: tuple[str, ...] = ()  # keys of incidents that began with it and say it already
     notice: bool = False  # opens and resolves in one evaluation (completed)
     restart_hold_seconds: float = 0.0  # the page may wait this long for a new attempt that makes it moot
 

@@ -26,6 +26,7 @@ class NodeFold:
     error: str | None = None
     inventory: dict[str, int] = field(default_factory=dict)
     last_seen: dict[str, float] = field(default_factory=dict)
+    lost_at: dict[str, float] = field(default_factory=dict)
     ecc_baseline: dict[str, int] = field(default_factory=dict)
     ecc_last: dict[str, int] = field(default_factory=dict)
     xids: deque[XidEvent] = field(default_factory=lambda: deque(maxlen=XIDS))
@@ -57,9 +58,20 @@ class NodeFold:
                 self.last_seen[gpu.uuid] = at
             if self._ecc(gpu):
                 struck.append(gpu)
+        self._note_lost(at, snapshot)
         for uuid in [u for u, seen in self.last_seen.items() if at - seen > FORGET_SECONDS]:
             del self.inventory[uuid], self.last_seen[uuid]
         return struck
+
+    def _note_lost(self, at: float, snapshot: Snapshot) -> None:
+        """Since when each known GPU is lost or missing from readings that are there."""
+        if not snapshot.gpus:
+            return
+        well = {gpu.uuid for gpu in snapshot.gpus if gpu.state != "lost"}
+        for uuid in self.inventory:
+            if uuid not in well:
+                self.lost_at.setdefault(uuid, at)
+        self.lost_at = {uuid: since for uuid, since in self.lost_at.items() if uuid not in well}
 
     def _ecc(self, gpu: GpuReading) -> bool:
         """Volatile counters fall with a reset or a reboot: then they start anew."""
@@ -98,6 +110,7 @@ class NodeFold:
             gpus_fresh=fresh,
             expected_gpus=expected if expected is not None else len(self.inventory) or None,
             missing_uuids=tuple(u for u in self.inventory if u not in present) if fresh else (),
+            lost_at=dict(self.lost_at),
             inventory=dict(self.inventory),
             ecc_baseline=dict(self.ecc_baseline),
             health=snapshot.health if snapshot is not None else {},

@@ -16,7 +16,7 @@ NUMBERS = (
     "steps_seen", "total_steps", "last_checkpoint_at", "last_checkpoint_step", "between", "implied_end", "best_step",
 )  # fmt: skip
 RECORDS = 256  # enough for every baseline; more would make each save larger for nothing
-NODE = ("inventory", "last_seen", "ecc_baseline", "ecc_last", "failures", "answered_at")
+NODE = ("inventory", "last_seen", "lost_at", "ecc_baseline", "ecc_last", "failures", "answered_at")
 
 
 def dump_progress(run: RunProgress) -> dict[str, Any]:
