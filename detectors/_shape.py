@@ -122,6 +122,13 @@ def held_share(history: History, rows: int = 2) -> float | None:
     return float((latest[known] > HELD_RATIO).mean())
 
 
+def busy_share(history: History) -> float | None:
+    """Share of the GPUs that are busy in the latest row; None where none is known."""
+    latest = history.utilization_ratio[-1:].astype(np.float64)
+    known = ~np.isnan(latest)
+    return float((latest[known] >= BUSY_RATIO).mean()) if known.any() else None
+
+
 def low_threshold(frame: Frame) -> tuple[npt.NDArray[np.float64], str]:
     """Watts per GPU below which a busy one counts as spinning; NaN = cannot be judged by power."""
     limit = frame.history.power_limit_watts.astype(np.float64)

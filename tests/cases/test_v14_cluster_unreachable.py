@@ -1,4 +1,4 @@
-"""All agents silent at once, then one, then three: one page each, and silence neither opens nor resolves anything else."""
+"""All agents silent at once, then one, then three: one page each; silence opens and resolves nothing else."""
 
 from __future__ import annotations
 

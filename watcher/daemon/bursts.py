@@ -10,6 +10,7 @@ from detectors.frame import StepRecord
 ENOUGH = 6  # arrivals
 LUMP_SHARE = 0.5  # of the gaps are far below what their steps took
 FAR_BELOW = 0.1
+LUMP_SECONDS = 1.0
 PAUSE_SECONDS = 60.0  # lumps closer than this do not matter to any limit
 
 
@@ -24,7 +25,7 @@ def burst_seconds(arrivals: Iterable[tuple[float, int]], records: Iterable[StepR
     pairs = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(seen) if b[1] > a[1]]
     if not pairs:
         return 0.0
-    printed = sorted(r.step_seconds for r in records if r.step_seconds is not None)
+    printed = sorted(r.step_seconds for r in records if r.step_seconds is not None and r.step_seconds_printed)
     mean = (seen[-1][0] - seen[0][0]) / sum(count for _, count in pairs)
     step_seconds = printed[len(printed) // 2] if printed else mean
     lumped, lump, longest_lump = 0, 0.0, 0.0
@@ -37,3 +38,9 @@ def burst_seconds(arrivals: Iterable[tuple[float, int]], records: Iterable[StepR
             lump = 0.0
     pause = max(longest_lump, *(gap for gap, _ in pairs))
     return pause if pause >= PAUSE_SECONDS and lumped >= LUMP_SHARE * len(pairs) else 0.0
+
+
+def is_one_lump(arrivals: Iterable[tuple[float, int]], steps_seen: int) -> bool:
+    """All steps so far came at once: how far apart lumps are is not known yet."""
+    seen = list(arrivals)
+    return ENOUGH <= len(seen) == steps_seen and seen[-1][0] - seen[0][0] <= LUMP_SECONDS

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from detectors._shape import held_share, spins_now
+from detectors._shape import busy_share, held_share, spins_now
 from detectors.frame import Attempt, Frame, Learnt, LogSource, PowerBand, RunError, Scheduler, Strike
 from detectors.telemetry import GpuReading, GpuRef, History
 from watcher.daemon.answer import Answer
@@ -22,7 +22,7 @@ from watcher.events import LogEvent
 from watcher.snapshot import LogLine, LogStatus
 
 RELEARN_SECONDS = 60.0
-HELD_AGAIN = 0.5  # share of the GPUs
+HELD_AGAIN = BUSY_SHARE = 0.5  # share of the GPUs
 TAIL_LINES = 20
 SEEN_FILES = 10_000
 
@@ -59,6 +59,7 @@ class RunFold:
         self._read_to: dict[str, int] = {}  # file -> byte offset up to which its events are known
         self._sources: dict[tuple[str | None, str], LogSource] = {}
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
+        self._busy_since: float | None = None
         self._let_go = False  # all GPUs were seen free since the last step
 
     # -- what comes in -------------------------------------------------------------------------------------------
@@ -187,7 +188,8 @@ class RunFold:
         self._history.append(now, ((view.name, view.gpus) for view in views))
         history = self._history.view()
         self._process_set(now, history)
-        progress = self._progress.progress()
+        self._note_busy(now, history)
+        progress = self._progress.progress(self._busy_since)
         self._relearn(now)
         self._crash_strike(root_cause(self._progress.attempt.errors))
         frame = Frame(
@@ -213,6 +215,12 @@ class RunFold:
         )
         self._spin.note(now, spins_now(frame), progress.last_step_at)
         return frame
+
+    def _note_busy(self, now: float, history: History) -> None:
+        """Since when at least half of the GPUs are busy, without a break."""
+        share = busy_share(history)
+        if share is not None:
+            self._busy_since = None if share < BUSY_SHARE else self._busy_since or now
 
     def _process_set(self, now: float, history: History) -> None:
         """Processes that hold the GPUs again after all had let go are a new launch, banner or not."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from detectors.frame import Attempt, PastAttempt, Phase, Progress, RunError, StepRecord
-from watcher.daemon.bursts import burst_seconds
+from watcher.daemon.bursts import burst_seconds, is_one_lump
 from watcher.daemon.gaps import Gaps
 from watcher.daemon.pace import PaceKeeper
 from watcher.events import LogEvent
@@ -296,7 +296,11 @@ class RunProgress:
 
     # -- what is seen of it --------------------------------------------------------------------------------------
 
-    def progress(self) -> Progress:
+    def progress(self, busy_since_at: float | None = None) -> Progress:
+        """`busy_since_at`: since when the GPUs work; before a second lump it tells how late the first one came."""
+        bursts = burst_seconds(self.arrivals, self.records)
+        if not bursts and busy_since_at is not None and is_one_lump(self.arrivals, self.steps_seen):
+            bursts = max(0.0, self.arrivals[0][0] - busy_since_at)
         return Progress(
             source=self.source,
             last_step=self.last_step,
@@ -308,7 +312,7 @@ class RunProgress:
             records=tuple(self.records),
             pace=self.pace.view(),
             last_line_at=self.last_line_at,
-            burst_seconds=burst_seconds(self.arrivals, self.records),
+            burst_seconds=bursts,
             rank_steps=dict(self.rank_steps),
         )
 
