@@ -17,7 +17,8 @@ HINT = "Read the cause first, not the last error. A node named here twice should
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrashConfig:
-    """`restart_hold_seconds`: a restart that begins within this is not paged; 0 where nothing restarts by itself."""
+    """`restart_hold_seconds`: a restart that begins within this is not paged. 0: every crash is paged at once, also
+    one after which a new attempt has begun, until that makes a step."""
 
     restart_hold_seconds: float = 120.0
 
@@ -32,7 +33,7 @@ class Crash:
             return Unknown("no launch of this run has been seen yet")
         if attempt.stopped or attempt.end_marker_at is not None:
             return CLEAR
-        ending = ending_of(frame)
+        ending = ending_of(frame) or (_ended_before(frame) if not self.config.restart_hold_seconds else None)
         if ending is None:
             if frame.progress.first_step_at is None:
                 return Unknown(f"attempt {attempt.number} has not made a step yet")
@@ -88,6 +89,14 @@ class Crash:
             hint=HINT,
             since_at=ending.since_at,
         )
+
+
+def _ended_before(frame: Frame) -> Ending | None:
+    """The attempt before this one crashed, and this one has not made a step."""
+    past = frame.past_attempts[-1] if frame.past_attempts else None
+    if past is None or past.ends != "crashed" or past.cause is None or frame.progress.first_step_at is not None:
+        return None
+    return Ending((past.cause,), past.cause, 0, (), False, past.cause.at)
 
 
 PLUGIN = Plugin("crash", CrashConfig, Crash)

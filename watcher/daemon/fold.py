@@ -58,6 +58,7 @@ class RunFold:
         self._spin = SpinWhileStepping()
         self._read_to: dict[str, int] = {}  # file -> byte offset up to which its events are known
         self._sources: dict[tuple[str | None, str], LogSource] = {}
+        self._files: dict[tuple[str | None, str], str] = {}  # which file a path led to
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._busy_since: float | None = None
         self._let_go = False  # all GPUs were seen free since the last step
@@ -102,6 +103,8 @@ class RunFold:
                 continue  # another agent or an earlier answer told it
             self._read_to[line.file] = max(line.offset, self._read_to.get(line.file, -1))
             self.observe_event(now - line.age_seconds, line.event, node)
+            if self._files.get((node, line.path), line.file) != line.file:
+                self._progress.another_file(now)  # the end of a file that its path has left already
         while len(self._read_to) > SEEN_FILES:
             self._read_to.pop(next(iter(self._read_to)))
 
@@ -109,6 +112,11 @@ class RunFold:
         for status in logs:
             last_at = None if status.last_line_age_seconds is None else now - status.last_line_age_seconds
             key = (node, status.path)
+            before = self._files.get(key)
+            if status.file is not None and status.lines:
+                self._files[key] = status.file
+                if before not in (None, status.file):
+                    self._progress.another_file(last_at if last_at is not None else now)
             self._sources[key] = LogSource(
                 path=status.path,
                 node=node,

@@ -127,6 +127,11 @@ class RunProgress:
         if self.attempt.started_at is None or self.steps_seen or self._over:
             self._begin(at)
 
+    def another_file(self, at: float) -> None:
+        """The log's path leads to another file: a rotation while the run goes on, a new launch after its end."""
+        if self._over:
+            self._begin(at)
+
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def _step(self, at: float, event: LogEvent, step: int) -> None:
