@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="list: also those that ended")
     parser.add_argument("--minutes", type=float, default=60.0, help="snooze: for how long (default: %(default)g)")
     parser.add_argument("--why", default="", help="resolve: e.g. 'false alarm: planned pause'")
+    parser.add_argument("--false-alarm", action="store_true", help="resolve: keep what was seen, to be replayed")
     parser.add_argument("--json", action="store_true", help="one JSON object an incident")
     add_daemon_arguments(parser)
 
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
             print("\n".join(_whole(incident)))
         else:
             print(_line(incident))
+            if "kept" in incident:
+                print(f"kept: {incident['kept']}")
     if not found and not args.json:
         print("no incident")
     return 0
@@ -59,8 +62,8 @@ def _ask(api: DaemonApi, args: argparse.Namespace) -> list[dict[str, Any]]:
     body: dict[str, Any] = {"by": getpass.getuser()}
     if args.action == "snooze":
         body["seconds"] = args.minutes * 60
-    if args.action == "resolve" and args.why:
-        body["why"] = args.why
+    if args.action == "resolve":
+        body |= {"why": args.why, "false_alarm": args.false_alarm}
     return [api.post(f"{path}/do/{args.action}", body)]
 
 

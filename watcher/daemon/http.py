@@ -18,8 +18,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from alerts.desk import UnknownIncident
+from alerts.incidents import Incident
 from alerts.secret import Secret, SecretError
 from watcher.daemon.ack_page import PREFIX, ack_routes
+from watcher.daemon.false_alarms import keep
 from watcher.daemon.metrics import DaemonMetrics
 from watcher.daemon.views import incident_view, jsonable, run_view
 
@@ -75,8 +77,7 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
                     raise HTTPException(400, "seconds must lie between 60 and 2592000")
                 changed = await run_in_threadpool(desk.snooze, key, now + seconds, by)
             elif action == "resolve":
-                why = str(wanted.get("why") or "closed by hand")[:300]
-                changed = await run_in_threadpool(desk.close, key, why, by)
+                return await run_in_threadpool(_end, daemon, key, by, wanted)
             else:
                 raise HTTPException(404, f"no such action: {action}")
         except UnknownIncident as error:
@@ -104,6 +105,29 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
     if token is not None:
         app.add_middleware(BearerToken, token=token)
     return app
+
+
+def _end(daemon: Daemon, key: str, by: str, wanted: dict[str, Any]) -> Response:
+    """Ends an incident by hand; as a false alarm, what was seen around it is kept to be replayed."""
+    false_alarm = wanted.get("false_alarm") is True
+    why = str(wanted.get("why") or ("false alarm" if false_alarm else "closed by hand"))[:300]
+    before = daemon.desk.incidents.get(key)
+    view = incident_view(daemon.desk.close(key, why, by))
+    if false_alarm and before is not None:
+        view["kept"] = _keep(daemon, before)
+    return _json(view)
+
+
+def _keep(daemon: Daemon, incident: Incident) -> str:
+    if daemon.recorder is None:
+        return "nothing: set daemon.recording to keep what was seen"
+    path = daemon.recorder.path
+    daemon.recorder.flush()
+    try:
+        kept = keep(path, incident, daemon.clock.time(), path.parent / "false-alarms")
+    except OSError as error:
+        return f"nothing: {path.parent}: {error.strerror}"
+    return str(kept) if kept is not None else "nothing: the recording no longer reaches back to it"
 
 
 class BearerToken:

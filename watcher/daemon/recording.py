@@ -16,7 +16,7 @@ class Recorder:
     """FILE is the newest, FILE.1 the one before. A disk that is full is said once and tried again at the next turn."""
 
     def __init__(self, path: Path, file_bytes: int, keep_files: int) -> None:
-        self._path, self._file_bytes, self._keep = path, file_bytes, keep_files
+        self.path, self._file_bytes, self._keep = path, file_bytes, keep_files
         self._file: IO[bytes] | None = None
         self._failed = False
 
@@ -32,7 +32,7 @@ class Recorder:
             self._failed = False
         except OSError as error:
             if not self._failed:
-                log.warning("recording stopped path=%s err=%s", self._path, error.strerror)
+                log.warning("recording stopped path=%s err=%s", self.path, error.strerror)
             self._failed = True
             self.close()
 
@@ -53,19 +53,19 @@ class Recorder:
 
     def _write(self, line: bytes) -> None:
         if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("ab")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("ab")
         if self._file.tell() + len(line) > self._file_bytes and self._file.tell():
             self.close()
             self._turn()
-            self._file = self._path.open("ab")
+            self._file = self.path.open("ab")
         self._file.write(line)
 
     def _turn(self) -> None:
         for number in range(self._keep - 1, 0, -1):
-            older = self._path.with_name(f"{self._path.name}.{number}")
-            newer = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")
+            older = self.path.with_name(f"{self.path.name}.{number}")
+            newer = self.path if number == 1 else self.path.with_name(f"{self.path.name}.{number - 1}")
             if newer.exists():
                 newer.replace(older)
         if self._keep == 1:
-            self._path.unlink(missing_ok=True)
+            self.path.unlink(missing_ok=True)
