@@ -7,6 +7,7 @@ import statistics
 from dataclasses import dataclass
 
 from detectors.frame import Frame
+from detectors.telemetry import History
 
 MAX_TAIL_LINES = 20
 
@@ -41,6 +42,8 @@ class RunFacts:
     ends_by_at: float | None = None  # of the allocation
     log_tail: tuple[str, ...] = ()
     bars: tuple[GpuBar, ...] = ()
+    history: History | None = None
+    step_instants: tuple[float, ...] = ()
 
     @property
     def hourly_cost(self) -> float | None:
@@ -66,6 +69,8 @@ def facts_from_frame(frame: Frame) -> RunFacts:
         ends_by_at=scheduler.ends_by_at if scheduler is not None else None,
         log_tail=frame.log_tail[-MAX_TAIL_LINES:],
         bars=_bars(frame),
+        history=frame.history,
+        step_instants=tuple(record.at for record in progress.records),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,6 +41,11 @@ class Notification:
     links: tuple[Link, ...] = ()
     members: tuple[str, ...] = ()
     member_count: int = 0
+    picture_base64: str = ""  # a small PNG, for channels that can show one
+
+    @property
+    def picture(self) -> bytes | None:
+        return base64.b64decode(self.picture_base64) if self.picture_base64 else None
 
     @property
     def action(self) -> Action:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shlex
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -13,6 +14,7 @@ from alerts._text import clean, cut, one_line
 from alerts.ack_link import ack_url
 from alerts.facts import RunFacts
 from alerts.notification import Kind, Link, Notification
+from alerts.picture import draw
 from alerts.policy import Intent
 
 MAX_TITLE = 1_500
@@ -44,7 +46,15 @@ def notification(
         links=links,
         members=tuple(_member(member) for member in intent.members[:MAX_MEMBERS]),
         member_count=len(intent.members),
+        picture_base64=_picture(intent.kind, facts),
     )
+
+
+def _picture(kind: Kind, facts: RunFacts | None) -> str:
+    if facts is None or facts.history is None or kind not in ("opened", "escalated", "reminder"):
+        return ""
+    image = draw(facts.history, facts.step_instants)
+    return base64.b64encode(image).decode() if image is not None else ""
 
 
 def title(intent: Intent, facts: RunFacts | None = None) -> str:

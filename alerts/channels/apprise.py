@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from alerts.secret import Secret, SecretError, required
 
 if TYPE_CHECKING:
     from apprise import NotifyType
+    from apprise.attachment.base import AttachBase
 
 TITLE_CHARACTERS = 250
 
@@ -52,8 +54,17 @@ class Apprise:
             body=title if minimal or not rest.strip() else rest.strip(),
             notify_type=_type_of(notification),
             body_format=apprise.NotifyFormat.TEXT,
+            attach=_picture(notification) if target[0].attachment_support and not minimal else None,
         )
         return Sent() if done else Retry(f"Apprise could not deliver to {service}")
+
+
+def _picture(notification: Notification) -> AttachBase | None:
+    from apprise.attachment.memory import AttachMemory
+
+    image = notification.picture
+    make: Callable[..., AttachBase] = AttachMemory  # its constructor has no types
+    return make(content=image, name="gpus.png", mimetype="image/png") if image is not None else None
 
 
 def _type_of(notification: Notification) -> NotifyType:

@@ -22,6 +22,7 @@ from alerts.secret import Secret, SecretError, one_of
 
 TIMEOUT_SECONDS = 10.0
 SUBJECT_CHARACTERS = 200
+PICTURE_ID = "gpus@runwatch.invalid"
 _IMPORTANCE = {"critical": "high", "warning": "normal", "info": "low"}
 
 
@@ -155,7 +156,14 @@ def message(section: EmailSection, notification: Notification, minimal: bool) ->
     mail.set_content(notification.title if minimal else notification.text, cte="quoted-printable")
     if not minimal:
         mail.add_alternative(as_html(notification), subtype="html", cte="quoted-printable")
+        _show_picture(mail, notification.picture)
     return mail
+
+
+def _show_picture(mail: EmailMessage, picture: bytes | None) -> None:
+    page = mail.get_body(("html",))
+    if picture is not None and isinstance(page, EmailMessage):
+        page.add_related(picture, "image", "png", cid=f"<{PICTURE_ID}>", filename="gpus.png", disposition="inline")
 
 
 def as_html(notification: Notification) -> str:
@@ -163,8 +171,10 @@ def as_html(notification: Notification) -> str:
     links = " · ".join(
         f'<a href="{html.escape(link.url, quote=True)}">{html.escape(link.name)}</a>' for link in notification.links
     )
+    alt = "power and utilization per GPU over the last half hour"
+    picture = f'<p><img src="cid:{PICTURE_ID}" alt="{alt}"></p>' if notification.picture_base64 else ""
     return (
-        f"<!doctype html><html><body><h3>{html.escape(title)}</h3><p>{links}</p>"
+        f"<!doctype html><html><body><h3>{html.escape(title)}</h3><p>{links}</p>{picture}"
         f"<pre>{html.escape(rest.strip())}</pre></body></html>"
     )
 

@@ -85,6 +85,7 @@ def message(notification: Notification, minimal: bool) -> dict[str, Any]:
             "resolve_reason": incident.resolve_reason,
             "links": [{"name": link.name, "url": link.url} for link in notification.links],
             "members": list(notification.members),
+            "picture_png_base64": notification.picture_base64,
         }
     return out
 
