@@ -8,6 +8,7 @@
  *   hang GPU FN              until the line is gone; no signal but KILL gets through
  *   crash GPU FN             a native segmentation fault
  *   missing FN               answers FUNCTION_NOT_FOUND
+ *   xid NUMBER GPU CODE      an event; NUMBER ascends, each is delivered once
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,22 +19,28 @@
 
 #define GPUS 64
 #define RULES 512
+#define PAIRS 96
+#define XIDS 256
 #define OK 0
 #define UNINITIALIZED 1
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
 #define INSUFFICIENT_SIZE 7
+#define TIMEOUT 10
 #define FUNCTION_NOT_FOUND 13
 
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef struct { char key[40]; char value[96]; } Pair;
-typedef struct { Pair pairs[48]; int used; } Gpu;
+typedef struct { Pair pairs[PAIRS]; int used; } Gpu;
 typedef struct { char kind[8], gpu[8], fn[64]; long value; } Rule;
 
 static Gpu gpus[GPUS];
 static Rule rules[RULES];
 static int rule_count, device_count, initialized;
+static struct { int number, gpu, code; } xids[XIDS];
+static int xid_count, xid_delivered;
+static u64 watched; /* a bit per GPU */
 static int map_next[GPUS], map_now[GPUS];
 static struct timespec seen;
 static long seen_size = -1;
@@ -41,7 +48,7 @@ static long seen_size = -1;
 static void set_pair(Gpu *gpu, const char *key, const char *value) {
     for (int i = 0; i < gpu->used; i++)
         if (!strcmp(gpu->pairs[i].key, key)) { snprintf(gpu->pairs[i].value, 96, "%s", value); return; }
-    if (gpu->used < 48) {
+    if (gpu->used < PAIRS) {
         snprintf(gpu->pairs[gpu->used].key, 40, "%s", key);
         snprintf(gpu->pairs[gpu->used++].value, 96, "%s", value);
     }
@@ -57,7 +64,7 @@ static void reload(void) {
     seen = now.st_mtim;
     seen_size = now.st_size;
     memset(gpus, 0, sizeof gpus);
-    rule_count = 0;
+    rule_count = xid_count = 0;
     for (int i = 0; i < GPUS; i++) map_next[i] = i;
     char line[256], a[64], b[64], c[96];
     while (fgets(line, sizeof line, file)) {
@@ -68,7 +75,13 @@ static void reload(void) {
         if (!strcmp(word, "gpu") && n == 4) set_pair(&gpus[atoi(a) % GPUS], b, c);
         else if (!strcmp(word, "count")) device_count = atoi(a);
         else if (!strcmp(word, "map")) map_next[atoi(a) % GPUS] = atoi(b);
-        else if (rule_count < RULES) {
+        else if (!strcmp(word, "xid")) {
+            if (xid_count < XIDS) {
+                xids[xid_count].number = atoi(a);
+                xids[xid_count].gpu = atoi(b);
+                xids[xid_count++].code = atoi(c);
+            }
+        } else if (rule_count < RULES) {
             Rule *rule = &rules[rule_count++];
             snprintf(rule->kind, 8, "%s", word);
             if (!strcmp(word, "missing")) { strcpy(rule->gpu, "*"); snprintf(rule->fn, 64, "%s", a); }
@@ -238,4 +251,86 @@ int nvmlDeviceGetMigMode(void *h, u32 *current, u32 *pending) {
     int code = number32(GPU(h), "nvmlDeviceGetMigMode", "mig", current);
     if (!code) *pending = *current;
     return code;
+}
+typedef struct { u32 version; int sensor, value; } Temperature;
+int nvmlDeviceGetTemperatureV(void *h, Temperature *out) {
+    return number32(GPU(h), "nvmlDeviceGetTemperatureV", "temperature", (u32 *)&out->value);
+}
+int nvmlDeviceGetCurrentClocksEventReasons(void *h, u64 *out) {
+    return number(GPU(h), "nvmlDeviceGetCurrentClocksEventReasons", "reasons", out);
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *h, u64 *out) {
+    return number(GPU(h), "nvmlDeviceGetCurrentClocksThrottleReasons", "reasons", out);
+}
+int nvmlDeviceGetEccMode(void *h, u32 *current, u32 *pending) {
+    int code = number32(GPU(h), "nvmlDeviceGetEccMode", "ecc_mode", current);
+    if (!code) *pending = *current;
+    return code;
+}
+int nvmlDeviceGetCurrPcieLinkWidth(void *h, u32 *out) {
+    return number32(GPU(h), "nvmlDeviceGetCurrPcieLinkWidth", "pcie_width", out);
+}
+int nvmlDeviceGetMaxPcieLinkWidth(void *h, u32 *out) {
+    return number32(GPU(h), "nvmlDeviceGetMaxPcieLinkWidth", "pcie_width_max", out);
+}
+int nvmlDeviceGetCurrPcieLinkGeneration(void *h, u32 *out) {
+    return number32(GPU(h), "nvmlDeviceGetCurrPcieLinkGeneration", "pcie_generation", out);
+}
+int nvmlDeviceGetPcieReplayCounter(void *h, u32 *out) {
+    return number32(GPU(h), "nvmlDeviceGetPcieReplayCounter", "pcie_replay", out);
+}
+/* `nvlinks` is a string of 0 and 1, a link each */
+int nvmlDeviceGetNvLinkState(void *h, u32 link, u32 *active) {
+    int code = enter(GPU(h), "nvmlDeviceGetNvLinkState");
+    if (code) return code;
+    const char *links = text_of(GPU(h), "nvlinks");
+    if (!links) return NOT_SUPPORTED;
+    if (link >= strlen(links)) return INVALID_ARGUMENT;
+    *active = links[link] == '1';
+    return OK;
+}
+/* `field_ID` is the value of field ID, always of type unsigned long long */
+typedef struct { u32 id, scope; long long timestamp, latency; int type, code; u64 value; } FieldValue;
+int nvmlDeviceGetFieldValues(void *h, int count, FieldValue *values) {
+    int code = enter(GPU(h), "nvmlDeviceGetFieldValues");
+    if (code) return code;
+    for (int i = 0; i < count; i++) {
+        char key[40];
+        snprintf(key, 40, "field_%u", values[i].id);
+        const char *text = text_of(GPU(h), key);
+        values[i].code = text ? OK : NOT_SUPPORTED;
+        values[i].type = 3;
+        if (text) values[i].value = strtoull(text, NULL, 0);
+    }
+    return OK;
+}
+typedef struct { void *device; u64 type, data; u32 instance, compute; } Event;
+int nvmlEventSetCreate(void **set) {
+    int code = enter(-1, "nvmlEventSetCreate");
+    if (code) return code;
+    *set = &watched;
+    for (int i = 0; i < xid_count; i++)
+        if (xids[i].number > xid_delivered) xid_delivered = xids[i].number; /* what was before is not seen */
+    return OK;
+}
+int nvmlEventSetFree(void *set) { (void)set; watched = 0; return OK; }
+int nvmlDeviceRegisterEvents(void *h, u64 types, void *set) {
+    (void)types; (void)set;
+    int code = enter(GPU(h), "nvmlDeviceRegisterEvents");
+    if (!code) watched |= 1ull << GPU(h);
+    return code;
+}
+int nvmlEventSetWait_v2(void *set, Event *out, u32 milliseconds) {
+    (void)set;
+    int code = enter(-1, "nvmlEventSetWait");
+    if (code) return code;
+    for (int i = 0; i < xid_count; i++) {
+        if (xids[i].number <= xid_delivered) continue;
+        xid_delivered = xids[i].number;
+        if (!(watched >> xids[i].gpu & 1)) continue;
+        *out = (Event){ (void *)(size_t)(4096 + xids[i].gpu), 8, (u64)xids[i].code, 0xffffffff, 0xffffffff };
+        return OK;
+    }
+    usleep(milliseconds * 1000);
+    return TIMEOUT;
 }

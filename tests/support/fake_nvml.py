@@ -40,6 +40,7 @@ class FakeNvml:
         self.count = gpus
         self._map: dict[int, int] = {}
         self._rules: list[str] = []
+        self._xids: list[str] = []
         self._gpus: dict[int, dict[str, Any]] = {}
         for gpu in range(gpus):
             self._gpus[gpu] = {
@@ -64,6 +65,13 @@ class FakeNvml:
                 "remapped_uncorrected": 0,
                 "processes": 1,
                 "mig": 0,
+                "ecc_mode": 1,
+                "reasons": 0,
+                "pcie_width": 16,
+                "pcie_width_max": 16,
+                "pcie_generation": 4,
+                "pcie_replay": 0,
+                "nvlinks": "1" * 12,
             }
         self._write()
 
@@ -97,6 +105,11 @@ class FakeNvml:
     def missing(self, function: str) -> None:
         self._rule(f"missing {function}")
 
+    def xid(self, gpu: int, code: int) -> None:
+        """An event of the driver, delivered once to who has registered for it."""
+        self._xids.append(f"xid {len(self._xids) + 1} {gpu} {code}")
+        self._write()
+
     def heal(self) -> None:
         """No errors, delays, hangs and crashes any more."""
         self._rules.clear()
@@ -121,5 +134,5 @@ class FakeNvml:
         for gpu, values in self._gpus.items():
             lines += [f"gpu {gpu} {key} {value}" for key, value in values.items() if value is not None]
         new = self.script.with_suffix(".new")
-        new.write_text("\n".join([*lines, *self._rules, ""]))
+        new.write_text("\n".join([*lines, *self._rules, *self._xids, ""]))
         new.replace(self.script)

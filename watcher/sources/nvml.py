@@ -1,7 +1,8 @@
 """GPU readings from a child process that owns NVML. It may hang in the kernel, take 45 s or crash; we go on.
 
 One request is out at a time. A child that answers late is still used; one that is silent for `stuck_seconds` is killed
-and replaced, with a growing pause. One that even SIGKILL does not end is left behind, two of them at most.
+and replaced, with a growing pause. One that even SIGKILL does not end is left behind, two of them at most. A child that
+NVML refuses makes room for a new one, for a library once loaded stays loaded.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from detectors.telemetry import GpuReading, SourceHealth
 from watcher.clock import Clock
 from watcher.snapshot import clean_gpu
+from watcher.sources.rates import Rates, with_rates
 
 log = logging.getLogger(__name__)
 COMMAND = (sys.executable, "-I", "-m", "watcher.sources.nvml_child")
@@ -25,17 +27,23 @@ MAX_LINE = 4 << 20
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 2.0, 30.0  # after a driver recovers, readings are back within a minute
 MAX_LEFT_BEHIND = 2
 KILL_REAL_SECONDS = 1.0
+MAX_PIDS = 1024
 READING_FIELDS = frozenset(GpuReading.__dataclass_fields__)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuReadings:
-    """`read_at`: monotonic seconds of the clock when the child answered."""
+    """`read_at`: monotonic seconds of the clock when the child answered.
+
+    `pids`: processes that hold a GPU, as numbers of the host. `xids`: (code, UUID where known) since the last reading.
+    """
 
     gpus: tuple[GpuReading, ...]
     read_at: float
     driver_version: str | None = None
     rejected: tuple[str, ...] = ()
+    pids: frozenset[int] = frozenset()
+    xids: tuple[tuple[int, str | None], ...] = ()
 
 
 class NvmlSource:
@@ -50,6 +58,9 @@ class NvmlSource:
         self._clock, self._command, self._env, self._stuck = clock, command, env, stuck_seconds
         self.latest: GpuReadings | None = None
         self.replacements_count = 0
+        self.reading_seconds: float | None = None  # how long the last one took
+        self._rates = Rates()
+        self._told: set[tuple[str, str]] = set()  # GPU and field: named as not supported
         self._child: asyncio.subprocess.Process | None = None
         self._answer: asyncio.Task[bytes] | None = None
         self._asked_at = 0.0
@@ -134,10 +145,12 @@ class NvmlSource:
         if not isinstance(value, dict) or "error" in value:
             broken = value if isinstance(value, dict) else {}
             self._error = (str(broken.get("kind", "unknown")), str(broken.get("error", "no answer"))[:300])
-            if self._error[0] == "no_bindings":
-                await self._replace()
+            self._wait_longer(now)
+            await self._end()
             return
-        self.latest = _readings(value, now)
+        self.latest = _readings(value, now, self._rates)
+        self.reading_seconds = now - self._asked_at
+        self._tell_unsupported(self.latest.gpus)
         if self._error is not None:
             log.info("gpu readings are back after kind=%s", self._error[0])
         self._error, self._pause = None, FIRST_PAUSE_SECONDS
@@ -148,6 +161,14 @@ class NvmlSource:
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         self._error = ("crashed", f"the reader of the GPUs ended by {how}: a fault in the driver's library")
         await self._replace()
+
+    def _tell_unsupported(self, gpus: Sequence[GpuReading]) -> None:
+        """Once per GPU and field: who misses a value shall find out why."""
+        for gpu in gpus:
+            new = [name for name in gpu.unsupported if (gpu.uuid, name) not in self._told]
+            if new:
+                self._told.update((gpu.uuid, name) for name in new)
+                log.info("gpu %d %s does not support %s", gpu.index, gpu.uuid, ", ".join(new))
 
     def _stuck_text(self) -> str:
         seconds = self._clock.monotonic() - self._asked_at
@@ -180,10 +201,15 @@ class NvmlSource:
             self._left_behind.append(child)
 
 
-def _readings(value: dict[str, Any], now: float) -> GpuReadings:
+def _readings(value: dict[str, Any], now: float, rates: Rates) -> GpuReadings:
     gpus, rejected = [], []
+    pids: set[int] = set()
     for raw in value.get("gpus", ()):
-        cleaned, dropped = clean_gpu(raw)
+        cleaned, dropped = clean_gpu(with_rates(raw, rates, now))
         rejected += dropped
+        pids.update(cleaned.pop("pids", ()))
+        cleaned["unsupported"] = tuple(cleaned.get("unsupported", ()))
         gpus.append(GpuReading(**{key: item for key, item in cleaned.items() if key in READING_FIELDS}))
-    return GpuReadings(tuple(gpus), now, value.get("driver_version"), tuple(rejected))
+    xids = tuple((int(xid["code"]), xid.get("uuid")) for xid in value.get("xids", ()))
+    held = frozenset(sorted(pids)[:MAX_PIDS])
+    return GpuReadings(tuple(gpus), now, value.get("driver_version"), tuple(rejected), held, xids)

@@ -1,4 +1,7 @@
-"""Which NVML call gives which field of a GPU reading. New names first, the old one where the driver lacks it."""
+"""Which NVML call gives which field of a GPU reading. New names first, the old one where the driver lacks it.
+
+What is cheap and changes is read each time, what is dear or changes rarely every `EVERY_SLOW`th time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 Nvml = Any  # the module `pynvml`
 Handle = Any
 NOT_AVAILABLE = {0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF}  # NVML's word for "no value" where it reports success
+EVERY_SLOW = 3
 SRAM_LOCATION, DRAM_LOCATION = 7, 2
 
 
@@ -18,31 +22,37 @@ class Field:
 
     name: str  # what is remembered as not supported, and named in messages
     read: Callable[[Nvml, Handle], dict[str, Any]]
+    slow: bool = False
 
 
 def _power(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {"power_watts": _number(nvml.nvmlDeviceGetPowerUsage(handle), 1000)}
+    return {"power_watts": number(nvml.nvmlDeviceGetPowerUsage(handle), 1000)}
 
 
 def _limit(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {"power_limit_watts": _number(nvml.nvmlDeviceGetEnforcedPowerLimit(handle), 1000)}
+    return {"power_limit_watts": number(nvml.nvmlDeviceGetEnforcedPowerLimit(handle), 1000)}
 
 
 def _energy(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {"energy_joules": _number(nvml.nvmlDeviceGetTotalEnergyConsumption(handle), 1000)}
+    return {"energy_joules": number(nvml.nvmlDeviceGetTotalEnergyConsumption(handle), 1000)}
 
 
 def _utilization(nvml: Nvml, handle: Handle) -> dict[str, Any]:
     rates = nvml.nvmlDeviceGetUtilizationRates(handle)
     return {
-        "utilization_ratio": _number(rates.gpu, 100),
-        "memory_utilization_ratio": _number(rates.memory, 100),
+        "utilization_ratio": number(rates.gpu, 100),
+        "memory_utilization_ratio": number(rates.memory, 100),
     }
 
 
 def _memory(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    info = nvml.nvmlDeviceGetMemoryInfo(handle)
-    return {"memory_used_bytes": _count(info.used), "memory_total_bytes": _count(info.total)}
+    try:
+        info = nvml.nvmlDeviceGetMemoryInfo(handle)
+    except nvml.NVMLError_NotSupported:
+        info = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+    if not info.total:  # a part that shares the memory of the host
+        raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
+    return {"memory_used_bytes": count(info.used), "memory_total_bytes": count(info.total)}
 
 
 def _temperature(nvml: Nvml, handle: Handle) -> dict[str, Any]:
@@ -50,18 +60,34 @@ def _temperature(nvml: Nvml, handle: Handle) -> dict[str, Any]:
         value = nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU)
     except (AttributeError, nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
         value = nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
-    return {"temperature_celsius": _number(value, 1)}
+    return {"temperature_celsius": number(value, 1)}
 
 
 def _clock(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {"sm_clock_mhz": _number(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM), 1)}
+    return {"sm_clock_mhz": number(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM), 1)}
 
 
 def _clock_max(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {"sm_clock_max_mhz": _number(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM), 1)}
+    return {"sm_clock_max_mhz": number(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM), 1)}
 
 
-def _ecc(kind: str, counter: str) -> Field:
+def _throttled_now(nvml: Nvml, handle: Handle) -> dict[str, Any]:
+    try:
+        bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    except (AttributeError, nvml.NVMLError_FunctionNotFound):
+        bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    return {
+        "throttled_now": {
+            "hw_slowdown": bool(bits & nvml.nvmlClocksThrottleReasonHwSlowdown),
+            "hw_thermal": bool(bits & nvml.nvmlClocksThrottleReasonHwThermalSlowdown),
+            "hw_power_brake": bool(bits & nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown),
+            "sw_thermal": bool(bits & nvml.nvmlClocksThrottleReasonSwThermalSlowdown),
+            "sw_power_cap": bool(bits & nvml.nvmlClocksThrottleReasonSwPowerCap),
+        }
+    }
+
+
+def _ecc(kind: str, counter: str, *, slow: bool = False) -> Field:
     name = f"ecc_{counter}_{kind}_count"
 
     def read(nvml: Nvml, handle: Handle) -> dict[str, Any]:
@@ -69,9 +95,9 @@ def _ecc(kind: str, counter: str) -> Field:
             nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED if kind == "uncorrected" else nvml.NVML_MEMORY_ERROR_TYPE_CORRECTED
         )
         which = nvml.NVML_VOLATILE_ECC if counter == "volatile" else nvml.NVML_AGGREGATE_ECC
-        return {name: _count(nvml.nvmlDeviceGetTotalEccErrors(handle, error, which))}
+        return {name: count(nvml.nvmlDeviceGetTotalEccErrors(handle, error, which))}
 
-    return Field(name, read)
+    return Field(name, read, slow)
 
 
 def _ecc_place(place: str, location: int) -> Field:
@@ -79,28 +105,62 @@ def _ecc_place(place: str, location: int) -> Field:
 
     def read(nvml: Nvml, handle: Handle) -> dict[str, Any]:
         error, which = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-        return {name: _count(nvml.nvmlDeviceGetMemoryErrorCounter(handle, error, which, location))}
+        return {name: count(nvml.nvmlDeviceGetMemoryErrorCounter(handle, error, which, location))}
 
     return Field(name, read)
+
+
+def _ecc_enabled(nvml: Nvml, handle: Handle) -> dict[str, Any]:
+    current, _ = nvml.nvmlDeviceGetEccMode(handle)
+    return {"ecc_enabled": current == 1}
 
 
 def _remap(nvml: Nvml, handle: Handle) -> dict[str, Any]:
     correctable, uncorrectable, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
     return {
-        "remapped_correctable_count": _count(correctable),
-        "remapped_uncorrectable_count": _count(uncorrectable),
+        "remapped_correctable_count": count(correctable),
+        "remapped_uncorrectable_count": count(uncorrectable),
         "remap_pending": bool(pending),
         "remap_failed": bool(failed),
     }
 
 
 def _processes(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {"process_count": len(nvml.nvmlDeviceGetComputeRunningProcesses(handle))}
+    pids = [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]
+    return {"process_count": len(pids), "pids": pids}
 
 
 def _mig(nvml: Nvml, handle: Handle) -> dict[str, Any]:
     current, _ = nvml.nvmlDeviceGetMigMode(handle)
     return {"mig": current == 1}
+
+
+def _pcie(nvml: Nvml, handle: Handle) -> dict[str, Any]:
+    return {
+        "pcie_width": count(nvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+        "pcie_width_max": count(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        "pcie_generation": count(nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
+    }
+
+
+def _pcie_replay(nvml: Nvml, handle: Handle) -> dict[str, Any]:
+    return {"pcie_replay_count": count(nvml.nvmlDeviceGetPcieReplayCounter(handle))}
+
+
+def _nvlinks(nvml: Nvml, handle: Handle) -> dict[str, Any]:
+    """Links that are active. One that has never been so may not be wired at all."""
+    active = []
+    for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if nvml.nvmlDeviceGetNvLinkState(handle, link):
+                active.append(link)
+        except nvml.NVMLError as error:
+            if link and error.value == nvml.NVML_ERROR_NOT_SUPPORTED:
+                continue
+            if error.value == nvml.NVML_ERROR_INVALID_ARGUMENT:  # there are no more links than these
+                break
+            raise
+    return {"nvlinks_active": active}
 
 
 FIELDS: tuple[Field, ...] = (
@@ -111,22 +171,27 @@ FIELDS: tuple[Field, ...] = (
     Field("memory_used_bytes", _memory),
     Field("temperature_celsius", _temperature),
     Field("sm_clock_mhz", _clock),
-    Field("sm_clock_max_mhz", _clock_max),
+    Field("throttle_reasons", _throttled_now),
     _ecc("corrected", "volatile"),
     _ecc("uncorrected", "volatile"),
-    _ecc("corrected", "aggregate"),
-    _ecc("uncorrected", "aggregate"),
     _ecc_place("sram", SRAM_LOCATION),
     _ecc_place("dram", DRAM_LOCATION),
-    Field("remap_pending", _remap),
-    Field("process_count", _processes),
-    Field("mig", _mig),
+    _ecc("corrected", "aggregate", slow=True),
+    _ecc("uncorrected", "aggregate", slow=True),
+    Field("ecc_enabled", _ecc_enabled, slow=True),
+    Field("remap_pending", _remap, slow=True),
+    Field("sm_clock_max_mhz", _clock_max, slow=True),
+    Field("process_count", _processes, slow=True),
+    Field("mig", _mig, slow=True),
+    Field("pcie_width", _pcie, slow=True),
+    Field("pcie_replay_count", _pcie_replay, slow=True),
+    Field("nvlink_state", _nvlinks, slow=True),
 )
 
 
-def _number(value: Any, divisor: int) -> float | None:
+def number(value: Any, divisor: int) -> float | None:
     return None if value in NOT_AVAILABLE else value / divisor
 
 
-def _count(value: Any) -> int | None:
+def count(value: Any) -> int | None:
     return None if value in NOT_AVAILABLE else int(value)

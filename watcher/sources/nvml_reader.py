@@ -6,9 +6,12 @@ One broken field loses itself, one broken GPU loses itself; what is not supporte
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass, field
 from typing import Any
 
-from watcher.sources.nvml_fields import FIELDS, Handle, Nvml
+from watcher.sources.nvml_events import XidEvents
+from watcher.sources.nvml_fields import EVERY_SLOW, FIELDS, Handle, Nvml
+from watcher.sources.nvml_values import FieldValues
 
 MAX_GPUS = 64
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND = 3, 4, 9, 12, 13
@@ -28,15 +31,27 @@ ADVICE = {
 }
 
 
+@dataclass(slots=True)
+class Card:
+    """What is remembered of one GPU between two readings."""
+
+    fixed: dict[str, Any]
+    unsupported: set[str] = field(default_factory=set)
+    values: FieldValues = field(default_factory=FieldValues)
+    slow: dict[str, dict[str, Any]] = field(default_factory=dict)  # field name -> what it said last
+    links: set[int] = field(default_factory=set)  # NVLinks that have been active
+
+
 class NvmlReader:
-    """`read()` answers `{"gpus": [...]}` or `{"error": text, "kind": kind}`; never raises."""
+    """`read()` answers `{"gpus": [...], "xids": [...]}` or `{"error": text, "kind": kind}`; never raises."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
+        self._events = XidEvents(nvml)
         self._ready = False
         self._count = -1
-        self._unsupported: dict[str, set[str]] = {}  # uuid -> names of fields
-        self._fixed: dict[str, dict[str, Any]] = {}  # uuid -> what never changes
+        self._reads = 0
+        self._cards: dict[str, Card] = {}
         self._at_index: dict[int, str] = {}  # the UUID that an index had while the GPU could still tell
         self.driver_version: str | None = None
 
@@ -50,11 +65,8 @@ class NvmlReader:
         if count == 0:
             return {"error": ADVICE["no_devices"], "kind": "no_devices"}
         gpus = [gpu for index in range(min(count, MAX_GPUS)) if (gpu := self._gpu(index)) is not None]
-        return {
-            "gpus": gpus,
-            "driver_version": self.driver_version,
-            "unsupported": {uuid: sorted(names) for uuid, names in self._unsupported.items()},
-        }
+        self._reads += 1
+        return {"gpus": gpus, "xids": self._events.take(), "driver_version": self.driver_version}
 
     def _enumerate(self) -> int:
         """The number of devices; after a change of it NVML is started anew, for its indices have moved."""
@@ -71,14 +83,20 @@ class NvmlReader:
         except self._nvml.NVMLError:
             self.driver_version = None
         self._count = int(self._nvml.nvmlDeviceGetCount())
+        handles: dict[str, Handle] = {}
+        for index in range(min(self._count, MAX_GPUS)):
+            with contextlib.suppress(self._nvml.NVMLError):  # a lost one is told of by its reading
+                handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
+                handles[_text(self._nvml.nvmlDeviceGetUUID(handle))] = handle
+        self._events.watch(handles)
         return self._count
 
     def _close(self) -> None:
         if self._ready:
+            self._events.close()
             with contextlib.suppress(self._nvml.NVMLError):  # it is gone either way
                 self._nvml.nvmlShutdown()
         self._ready, self._count = False, -1
-        self._unsupported.clear()  # another driver may know more
 
     def _gpu(self, index: int) -> dict[str, Any] | None:
         nvml = self._nvml
@@ -89,25 +107,31 @@ class NvmlReader:
             known = self._at_index.get(index)
             if known is None:
                 return None  # never seen: the inventory of the daemon misses it
-            return {"uuid": known, "index": index, **self._fixed.get(known, {}), **_fault(error)}
+            return {"uuid": known, "index": index, **self._cards[known].fixed, **_fault(error)}
         self._at_index[index] = uuid
-        out: dict[str, Any] = {"uuid": uuid, "index": index, **self._names(uuid, handle)}
-        unsupported = self._unsupported.setdefault(uuid, set())
-        errors: dict[str, Any] = {}
-        for field in FIELDS:
-            if field.name in unsupported:
-                continue
+        if uuid not in self._cards:
+            self._cards[uuid] = Card(self._names(handle))
+        card = self._cards[uuid]
+        out: dict[str, Any] = {"uuid": uuid, "index": index, **card.fixed}
+        errors: dict[str, Exception] = {}
+        for name, read in self._due(card, out):
             try:
-                out.update({key: value for key, value in field.read(nvml, handle).items() if value is not None})
+                answer = {key: value for key, value in read(nvml, handle).items() if value is not None}
             except nvml.NVMLError as error:
+                if error.value in (GPU_IS_LOST, RESET_REQUIRED):
+                    return {"uuid": uuid, "index": index, **card.fixed, **_fault(error)}
                 if error.value in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
-                    unsupported.add(field.name)
-                elif error.value in (GPU_IS_LOST, RESET_REQUIRED):
-                    return {"uuid": uuid, "index": index, **self._fixed.get(uuid, {}), **_fault(error)}
+                    card.unsupported.add(name)
                 else:
-                    errors[field.name] = error
+                    errors[name] = error
             except (AttributeError, TypeError, ValueError) as error:  # bindings of another age
-                errors[field.name] = error
+                errors[name] = error
+            else:
+                out.update(answer)
+                if name in card.slow:
+                    card.slow[name] = answer
+        self._count_links(card, out)
+        out["unsupported"] = sorted(card.unsupported | card.values.unsupported())
         if errors:
             name, first = next(iter(errors.items()))
             out["error"] = f"{name}: {first}"[:200]
@@ -115,21 +139,38 @@ class NvmlReader:
                 out["state"] = "unreadable"
         return out
 
-    def _names(self, uuid: str, handle: Handle) -> dict[str, Any]:
+    def _due(self, card: Card, out: dict[str, Any]) -> list[tuple[str, Any]]:
+        """What to ask now; `out` gets what the slow ones said the last time, unless they failed then."""
+        due = [(f.name, f.read) for f in FIELDS if not f.slow and f.name not in card.unsupported]
+        if "field_values" not in card.unsupported:
+            due.append(("field_values", card.values.read))
+        if self._reads % EVERY_SLOW and card.slow:
+            for answer in card.slow.values():
+                out.update(answer)
+            return due
+        slow = [(f.name, f.read) for f in FIELDS if f.slow and f.name not in card.unsupported]
+        card.slow = {name: {} for name, _ in slow}
+        return due + slow
+
+    def _count_links(self, card: Card, out: dict[str, Any]) -> None:
+        active = out.pop("nvlinks_active", None)
+        if active is not None:
+            card.links.update(active)
+            out["nvlink_down_count"] = len(card.links - set(active))
+
+    def _names(self, handle: Handle) -> dict[str, Any]:
         """Name, serial number and PCI address, asked once."""
-        if uuid not in self._fixed:
-            nvml, fixed = self._nvml, {}
-            for key, call in (
-                ("name", nvml.nvmlDeviceGetName),
-                ("serial", nvml.nvmlDeviceGetSerial),
-                ("pci_bus_id", lambda h: nvml.nvmlDeviceGetPciInfo(h).busId),
-            ):
-                try:
-                    fixed[key] = _text(call(handle))
-                except nvml.NVMLError:
-                    continue
-            self._fixed[uuid] = fixed
-        return self._fixed[uuid]
+        nvml, fixed = self._nvml, {}
+        for key, call in (
+            ("name", nvml.nvmlDeviceGetName),
+            ("serial", nvml.nvmlDeviceGetSerial),
+            ("pci_bus_id", lambda h: nvml.nvmlDeviceGetPciInfo(h).busId),
+        ):
+            try:
+                fixed[key] = _text(call(handle))
+            except nvml.NVMLError:
+                continue
+        return fixed
 
 
 def _fault(error: Any) -> dict[str, Any]:

@@ -6,61 +6,19 @@ import asyncio
 import contextlib
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.driven_gpus import Driven, driven
 from tests.support.fake_nvml import LOST, MISMATCH, NO_PERMISSION, UNKNOWN, FakeNvml
 from watcher.clock import SystemClock
 from watcher.sources.nvml import COMMAND, NvmlSource
-
-DEADLINE = 0.5
-
-
-class Driven:
-    """A source whose clock is moved by hand and whose waits are real but short."""
-
-    def __init__(self, fake: FakeNvml) -> None:
-        self.clock = ShiftedClock()
-        self.source = NvmlSource(self.clock, env=fake.env(), stuck_seconds=45)
-
-    async def poll(self, seconds: float = 10.0) -> None:
-        self.clock.shift += seconds
-        await self.source.poll(DEADLINE)
-
-    async def until(self, wanted: Callable[[], bool], polls: int = 60) -> int:
-        """Polls until it holds; answers how many it took."""
-        for count in range(polls):
-            if wanted():
-                return count
-            await self.poll()
-        raise AssertionError(f"not within {polls} polls: {self.source.health()}")
-
-
-class ShiftedClock(SystemClock):
-    shift = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() + self.shift
 
 
 @pytest.fixture
 def fake(tmp_path: Path) -> FakeNvml:
     return FakeNvml(tmp_path / "nvml")
-
-
-def driven(fake: FakeNvml, scenario) -> None:
-    async def play() -> None:
-        one = Driven(fake)
-        try:
-            await one.poll()
-            await scenario(one)
-        finally:
-            fake.heal()
-            await one.source.close()
-
-    asyncio.run(play())
 
 
 def test_it_reads_what_the_card_says(fake):

@@ -1,0 +1,54 @@
+"""A source of GPU readings over the scripted library: its clock is moved by hand, its waits are real but short."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from tests.support.fake_nvml import FakeNvml
+from watcher.clock import SystemClock
+from watcher.sources.nvml import NvmlSource
+
+DEADLINE = 0.5
+
+
+class Driven:
+    """A source whose clock is moved by hand and whose waits are real but short."""
+
+    def __init__(self, fake: FakeNvml) -> None:
+        self.clock = ShiftedClock()
+        self.source = NvmlSource(self.clock, env=fake.env(), stuck_seconds=45)
+
+    async def poll(self, seconds: float = 10.0) -> None:
+        self.clock.shift += seconds
+        await self.source.poll(DEADLINE)
+
+    async def until(self, wanted: Callable[[], bool], polls: int = 60) -> int:
+        """Polls until it holds; answers how many it took."""
+        for count in range(polls):
+            if wanted():
+                return count
+            await self.poll()
+        raise AssertionError(f"not within {polls} polls: {self.source.health()}")
+
+
+class ShiftedClock(SystemClock):
+    shift = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.shift
+
+
+def driven(fake: FakeNvml, scenario: Callable[[Driven], Awaitable[None]]) -> None:
+    """Plays a scenario on a source that has read once."""
+
+    async def play() -> None:
+        one = Driven(fake)
+        try:
+            await one.poll()
+            await scenario(one)
+        finally:
+            fake.heal()
+            await one.source.close()
+
+    asyncio.run(play())
