@@ -88,7 +88,7 @@ def runwatch(scenario: Scenario) -> list[float]:
     if config:
         file = Path("/tmp/compare-rules.json")
         file.write_text(json.dumps(config))
-        run = watched_run(scenario.truth["name"], names, file, False)
+        run, _ = watched_run(scenario.truth["name"], names, file, False)
     else:
         fold = RunFold(RunSettings(name=scenario.truth["name"], nodes=tuple(names)))
         run = WatchedRun(fold, build_detectors(load_plugins()))

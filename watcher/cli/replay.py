@@ -57,8 +57,8 @@ def _recorded(args: argparse.Namespace) -> Iterator[Transition]:
     recording = read_recordings(args.recording)
     if recording.skipped:
         print(f"runwatch replay: {recording.skipped} lines could not be read and are left out", file=sys.stderr)
-    run = watched_run(args.run, recording.nodes, args.config, False, recording.interval_seconds)
-    return play_recording(run, recording)
+    run, hysteresis = watched_run(args.run, recording.nodes, args.config, False, recording.interval_seconds)
+    return play_recording(run, recording, hysteresis)
 
 
 def _from_files(args: argparse.Namespace) -> Iterator[Transition]:
@@ -80,8 +80,9 @@ def _from_files(args: argparse.Namespace) -> Iterator[Transition]:
     if not nodes and not lines:
         raise UsageError("nothing to replay: name a recording, --nvidia-smi NODE=FILE or --log FILE")
     interval = max([node.interval_seconds() for node in nodes], default=10.0)
-    run = watched_run(args.run, sorted(names), args.config, any(node for node, _ in logs), interval)
-    return play(run, nodes, lines, interval)
+    per_node = any(node for node, _ in logs)
+    run, hysteresis = watched_run(args.run, sorted(names), args.config, per_node, interval)
+    return play(run, nodes, lines, interval, hysteresis)
 
 
 def _line(item: dict[str, object]) -> str:

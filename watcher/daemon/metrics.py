@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from watcher.daemon.app import Daemon
 
 SEVERITIES = ("info", "warning", "critical")
-RESULTS = ("sent", "retry", "rejected", "dropped")
+RESULTS = ("sent", "retry", "rejected", "rejected_once", "fallback", "dropped")
 
 
 class DaemonMetrics(MetricsCollector):

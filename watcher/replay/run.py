@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from alerts.incidents import Transition
+from alerts.incidents import Hysteresis, Transition
 from watcher.daemon.pipeline import Pipeline, WatchedRun
 from watcher.replay.feed import NodeFile, Timed
 from watcher.replay.recording import Recording
@@ -16,10 +16,14 @@ TAIL_CHARACTERS = 400
 
 
 def play(
-    run: WatchedRun, nodes: Sequence[NodeFile], lines: Iterable[Timed], interval: float = 10.0
+    run: WatchedRun,
+    nodes: Sequence[NodeFile],
+    lines: Iterable[Timed],
+    interval: float = 10.0,
+    hysteresis: Hysteresis | None = None,
 ) -> Iterator[Transition]:
     """nvidia-smi files and logs: transitions in order of time, from the first reading or line to the last."""
-    pipeline = Pipeline([run])
+    pipeline = Pipeline([run], hysteresis)
     feed = iter(sorted(lines, key=lambda line: line.at))
     waiting = next(feed, None)
     firsts = [node.first_at for node in nodes if node.first_at is not None]
@@ -51,9 +55,9 @@ def play(
         now += interval
 
 
-def play_recording(run: WatchedRun, recording: Recording) -> Iterator[Transition]:
+def play_recording(run: WatchedRun, recording: Recording, hysteresis: Hysteresis | None = None) -> Iterator[Transition]:
     """What the daemon saw, evaluated anew at the times at which it was seen."""
-    pipeline = Pipeline([run])
+    pipeline = Pipeline([run], hysteresis)
     for now, answers in recording.ticks():
         for answer in answers:
             run.fold.observe(answer)
