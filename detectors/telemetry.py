@@ -72,6 +72,7 @@ class HostReading:
 
     boot_id: str | None = None
     uptime_seconds: float | None = None
+    load_average: float | None = None  # over a minute
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
     run_memory_bytes: int | None = None  # of the processes that hold GPUs
