@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from detectors.telemetry import SourceHealth
+from detectors.telemetry import HostReading, SourceHealth
 from watcher import __version__
+from watcher.agent.beside import Beside
 from watcher.agent.events import EventRing
 from watcher.agent.follow import LogFollower
 from watcher.agent.followed import FollowedEvent
+from watcher.agent.xids import Xid, XidJournal, find_gpu
 from watcher.aside import aside
 from watcher.clock import Clock
 from watcher.config.agent import AgentSection
-from watcher.snapshot import LogLine, LogStatus, Snapshot
+from watcher.snapshot import LogLine, LogStatus, Snapshot, XidLine
+from watcher.sources.host import HostSource
+from watcher.sources.kernel_log import KernelLog
 from watcher.sources.nvml import GpuReadings
 
 log = logging.getLogger(__name__)
-LOG_DEADLINE_SECONDS = 5.0
+FILE_DEADLINE_SECONDS = 5.0
 STALE_CYCLES = 4.5  # without a reading: the GPU data is stale, and /healthz says so
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -30,6 +35,7 @@ class GpuSource(Protocol):
 
     latest: GpuReadings | None
     replacements_count: int
+    reading_seconds: float | None
 
     async def poll(self, deadline_seconds: float) -> None: ...
 
@@ -42,27 +48,30 @@ class GpuSource(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(slots=True)
 class Agent:
     """State of the process. Everything that HTTP shows is in memory."""
 
-    config: AgentSection
-    clock: Clock
-    gpus: GpuSource
-    follower: LogFollower | None
-    ring: EventRing = field(default_factory=EventRing)
-    statuses: tuple[LogStatus, ...] = ()
-    cycles_count: int = 0
-    log_reads_late_count: int = 0
-    asked_at: float | None = None  # unix seconds, by a daemon
-    expected_gpus: int | None = None
-    boot_id: str | None = None
-    _reading_logs: asyncio.Future[list[FollowedEvent]] | None = None
-    _logs_read_at: float | None = None  # monotonic
-
-    def __post_init__(self) -> None:
-        self.expected_gpus = self.config.expected_gpus
+    def __init__(
+        self, config: AgentSection, clock: Clock, gpus: GpuSource, follower: LogFollower | None,
+        host: HostSource | None = None, kernel_log: KernelLog | None = None,
+    ) -> None:  # fmt: skip
+        self.config, self.clock, self.gpus, self.follower = config, clock, gpus, follower
+        self.kernel_log = kernel_log
+        self.ring = EventRing()
+        self.xids = XidJournal()
+        self.statuses: tuple[LogStatus, ...] = ()
+        self.host: HostReading | None = None
+        self.cycles_count = 0
+        self.asked_at: float | None = None  # unix seconds, by a daemon
+        self.expected_gpus = config.expected_gpus
+        self.most_gpus: int | None = None  # seen at once since the start
         self.boot_id = _boot_id()
+        self._xids_of: GpuReadings | None = None  # whose XIDs were taken
+        self._logs_read_at: float | None = None  # monotonic
+        self._host_read_at: float | None = None
+        self._host_error: str | None = None
+        self._log_reads = Beside(follower.poll, FILE_DEADLINE_SECONDS) if follower is not None else None
+        self._host_reads = Beside(lambda: host.read(self._pids()), FILE_DEADLINE_SECONDS) if host is not None else None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Cycles at the interval until `stop`."""
@@ -75,35 +84,71 @@ class Agent:
             except TimeoutError:
                 continue
         await self.gpus.close()
-        if self.follower is not None and self._reading_logs is None:  # else its thread hangs, and positions are older
-            await asyncio.wait({aside(self.follower.close)}, timeout=LOG_DEADLINE_SECONDS)
+        if self._log_reads is not None and not self._log_reads.hangs:  # else its positions are those of before
+            assert self.follower is not None
+            await asyncio.wait({aside(self.follower.close)}, timeout=FILE_DEADLINE_SECONDS)
 
     async def cycle(self) -> None:
         """Each source at the same time; what one does is of no matter to the others."""
         results = await asyncio.gather(
-            self.gpus.poll(self.config.gpu_deadline_seconds), self._logs(), return_exceptions=True
-        )
+            self.gpus.poll(self.config.gpu_deadline_seconds), self._read_logs(), self._read_host(),
+            return_exceptions=True,
+        )  # fmt: skip
         for result in results:
             if isinstance(result, Exception):
                 log.error("source failed err=%r", result)
+        if self.gpus.latest is not None:
+            self.most_gpus = max(self.most_gpus or 0, len(self.gpus.latest.gpus))
+        self._take_xids()
         self.cycles_count += 1
 
-    async def _logs(self) -> None:
-        """File reads block, on a dead file system for ever: they have a thread and we have a deadline."""
-        if self.follower is None:
+    @property
+    def log_reads_late_count(self) -> int:
+        return self._log_reads.late_count if self._log_reads is not None else 0
+
+    async def _read_logs(self) -> None:
+        if self._log_reads is None:
             return
-        if self._reading_logs is None:
-            self._reading_logs = aside(self.follower.poll)
-        await asyncio.wait({self._reading_logs}, timeout=LOG_DEADLINE_SECONDS)
-        if not self._reading_logs.done():
-            self.log_reads_late_count += 1
+        assert self.follower is not None
+        events = await self._log_reads.answer()
+        if events is None:
             return
-        task, self._reading_logs = self._reading_logs, None
         now, tick = self.clock.time(), self.clock.monotonic()
-        for event in task.result():
+        for event in events:
             self._add(event, tick - max(0.0, now - event.at))
         self.statuses = self.follower.statuses(now)
         self._logs_read_at = tick
+
+    async def _read_host(self) -> None:
+        if self._host_reads is None:
+            return
+        try:
+            reading = await self._host_reads.answer()
+        except OSError as error:
+            self._host_error = f"the node's own state cannot be read: {error}"
+            return
+        if reading is not None:
+            self.host, self._host_read_at, self._host_error = reading, self.clock.monotonic(), None
+
+    def _pids(self) -> frozenset[int]:
+        return self.gpus.latest.pids if self.gpus.latest is not None else frozenset()
+
+    def _take_xids(self) -> None:
+        now, latest = self.clock.monotonic(), self.gpus.latest
+        gpus = latest.gpus if latest is not None else ()
+        found = []
+        if latest is not None and latest is not self._xids_of:
+            self._xids_of = latest
+            found += [Xid("nvml", now, code, uuid, None) for code, uuid in latest.xids]
+        if self.kernel_log is not None:
+            found += [Xid("kernel_log", x.at, x.code, None, x.pci_bus_id, x.message) for x in self.kernel_log.read()]
+        for xid in found:
+            gpu = find_gpu(gpus, uuid=xid.gpu_uuid, pci=xid.pci_bus_id)
+            if gpu is not None:
+                xid = replace(xid, gpu_uuid=gpu.uuid, pci_bus_id=gpu.pci_bus_id)
+            if self.xids.add(xid):
+                log.warning("xid %d of %s", xid.code, xid.gpu_uuid or xid.pci_bus_id or "an unknown GPU")
+                self.ring.add(xid.at, partial(_xid_line, xid))
 
     def _add(self, item: FollowedEvent, at: float) -> None:
         def make(seq: int, age: float) -> LogLine:
@@ -116,20 +161,28 @@ class Agent:
     def health(self) -> dict[str, SourceHealth]:
         out = {"nvml": self.gpus.health()}
         if self.follower is not None:
-            age = None if self._logs_read_at is None else self.clock.monotonic() - self._logs_read_at
-            late = self._reading_logs is not None
-            problem = self.follower.problem or (
-                "reading the logs hangs: is the file system there?" if late and age is not None else None
-            )
-            out["logs"] = SourceHealth(ok=problem is None, error=problem, age_seconds=age)
+            assert self._log_reads is not None
+            late = self._log_reads.hangs and self._logs_read_at is not None
+            problem = self.follower.problem or ("reading the logs hangs: is the file system there?" if late else None)
+            out["logs"] = SourceHealth(ok=problem is None, error=problem, age_seconds=self._age(self._logs_read_at))
+        if self._host_reads is not None:
+            late = self._host_reads.hangs and self._host_read_at is not None
+            problem = self._host_error or ("reading the node hangs: a disk does not answer" if late else None)
+            out["host"] = SourceHealth(ok=problem is None, error=problem, age_seconds=self._age(self._host_read_at))
+        if self.kernel_log is not None:
+            out["kernel_log"] = self.kernel_log.health()
         return out
+
+    def _age(self, at: float | None) -> float | None:
+        return None if at is None else self.clock.monotonic() - at
 
     def snapshot(self, since: str | None) -> Snapshot:
         now = self.clock.monotonic()
         page = self.ring.since(since, now)
         latest = self.gpus.latest
         age = None if latest is None else now - latest.read_at
-        fresh = age is not None and age <= STALE_CYCLES * self.config.interval_seconds
+        stale = STALE_CYCLES * self.config.interval_seconds
+        host_age = self._age(self._host_read_at)
         lag = 0.0 if self._logs_read_at is None else now - self._logs_read_at
         return Snapshot.model_construct(
             agent_version=__version__,
@@ -138,9 +191,10 @@ class Agent:
             stream=self.ring.stream,
             sent_at=self.clock.time(),
             interval_seconds=self.config.interval_seconds,
-            gpus=latest.gpus if latest is not None and fresh else (),
+            gpus=latest.gpus if latest is not None and age is not None and age <= stale else (),
             gpus_age_seconds=age,
             expected_gpus=self.expected_gpus,
+            host=self.host if host_age is not None and host_age <= stale else None,
             health=self.health(),
             logs=tuple(_older(status, lag) for status in self.statuses),
             events=page.events,
@@ -154,6 +208,17 @@ class Agent:
         latest = self.gpus.latest
         stale = STALE_CYCLES * self.config.interval_seconds
         return latest is not None and self.clock.monotonic() - latest.read_at <= stale
+
+
+def _xid_line(xid: Xid, seq: int, age: float) -> XidLine:
+    return XidLine.model_construct(
+        seq=seq,
+        age_seconds=age,
+        code=xid.code,
+        gpu_uuid=xid.gpu_uuid,
+        pci_bus_id=xid.pci_bus_id,
+        message=xid.message,
+    )
 
 
 def _older(status: LogStatus, seconds: float) -> LogStatus:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 
 from alerts.secret import Secret, SecretError
@@ -31,6 +31,7 @@ STOP_REAL_SECONDS = 2.0
 def build_app(agent: Agent, token: Secret | None) -> web.Application:
     registry = CollectorRegistry()
     registry.register(AgentMetrics(agent))
+    ProcessCollector(registry=registry)
     app = web.Application(middlewares=[_guard(token)], client_max_size=MAX_BODY_BYTES)
     app[AGENT], app[REGISTRY] = agent, registry
     app.add_routes(

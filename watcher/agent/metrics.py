@@ -1,4 +1,4 @@
-"""The agent's Prometheus metrics, from memory. GPU series carry node and UUID, nothing that a job could change."""
+"""The agent's Prometheus metrics, from memory."""
 
 from __future__ import annotations
 
@@ -9,37 +9,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector as MetricsCollector
 
 from watcher import __version__
+from watcher.agent.gpu_metrics import gpu_metrics
+from watcher.agent.host_metrics import host_metrics
+from watcher.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from watcher.agent.app import Agent
-
-GAUGES = {
-    "power_watts": ("runwatch_gpu_power_watts", "Board power."),
-    "power_limit_watts": ("runwatch_gpu_power_limit_watts", "Enforced power limit."),
-    "utilization_ratio": ("runwatch_gpu_utilization_ratio", "Share of time in which any kernel ran."),
-    "memory_utilization_ratio": (
-        "runwatch_gpu_memory_utilization_ratio",
-        "Share of time in which memory was accessed.",
-    ),
-    "memory_used_bytes": ("runwatch_gpu_memory_used_bytes", "Memory in use."),
-    "memory_total_bytes": ("runwatch_gpu_memory_size_bytes", "Memory of the card."),
-    "temperature_celsius": ("runwatch_gpu_temperature_celsius", "Temperature of the GPU."),
-    "sm_clock_mhz": ("runwatch_gpu_sm_clock_hertz", "Clock of the multiprocessors."),
-    "process_count": ("runwatch_gpu_processes", "Compute processes on the GPU."),
-    "remap_pending": ("runwatch_gpu_row_remap_pending", "1 while a row remap waits for a reset."),
-    "remap_failed": ("runwatch_gpu_row_remap_failed", "1 after a row remap failed."),
-}
-SCALE = {"sm_clock_mhz": 1e6}
-COUNTERS = {
-    "energy_joules": ("runwatch_gpu_energy_joules", "Energy since the driver was loaded."),
-}
-ECC = {
-    "ecc_volatile_corrected_count": ("volatile", "corrected"),
-    "ecc_volatile_uncorrected_count": ("volatile", "uncorrected"),
-    "ecc_aggregate_corrected_count": ("aggregate", "corrected"),
-    "ecc_aggregate_uncorrected_count": ("aggregate", "uncorrected"),
-}
-SOURCES = ("nvml", "logs")
 
 
 class AgentMetrics(MetricsCollector):
@@ -49,8 +24,12 @@ class AgentMetrics(MetricsCollector):
         self._agent = agent
 
     def collect(self) -> Iterator[Metric]:
+        agent = self._agent
+        now = agent.snapshot(f"{agent.ring.stream}:{agent.ring.next_seq}")  # readings and no events
         yield from self._own()
-        yield from self._gpus()
+        yield from self._inventory(now)
+        yield from gpu_metrics(now.node, now.gpus, agent.xids.counts)
+        yield from host_metrics(now.node, now.host)
 
     def _own(self) -> Iterator[Metric]:
         agent = self._agent
@@ -82,7 +61,21 @@ class AgentMetrics(MetricsCollector):
         )
         if agent.asked_at is not None:
             asked.add_metric([node], agent.asked_at)
-        yield asked
+        reading = GaugeMetricFamily(
+            "runwatch_agent_gpu_reading_seconds", "How long the last reading of all GPUs took.", labels=["node"]
+        )
+        if agent.gpus.reading_seconds is not None:
+            reading.add_metric([node], agent.gpus.reading_seconds)
+        yield from (asked, reading)
+
+    def _inventory(self, now: Snapshot) -> Iterator[Metric]:
+        expected = GaugeMetricFamily("runwatch_agent_gpus_expected", "GPUs that shall be here.", labels=["node"])
+        present = GaugeMetricFamily("runwatch_agent_gpus_present", "GPUs that answer.", labels=["node"])
+        if self._agent.most_gpus is not None:
+            expected.add_metric([now.node], now.expected_gpus or self._agent.most_gpus)
+        if now.gpus:
+            present.add_metric([now.node], sum(gpu.state != "lost" for gpu in now.gpus))
+        yield from (expected, present)
 
     def _logs(self) -> list[tuple[str, str, float]]:
         follower = self._agent.follower
@@ -95,39 +88,3 @@ class AgentMetrics(MetricsCollector):
             ("runwatch_agent_log_skipped_bytes", "Bytes of logs that were too many to read.", tally.skipped_bytes),
             ("runwatch_agent_log_cut_lines", "Lines of logs that were too long and were cut.", tally.long_lines),
         ]
-
-    def _gpus(self) -> Iterator[Metric]:
-        agent = self._agent
-        node = agent.config.node
-        gpus = agent.snapshot(f"{agent.ring.stream}:{agent.ring.next_seq}").gpus
-        labels = ["node", "gpu"]
-        info = InfoMetricFamily("runwatch_gpu", "What is fixed of a GPU.", labels=labels)
-        lost = GaugeMetricFamily("runwatch_gpu_lost", "1 while the driver says that the GPU is lost.", labels=labels)
-        for gpu in gpus:
-            fixed = {"index": str(gpu.index), "name": gpu.name, "pci_bus_id": gpu.pci_bus_id, "serial": gpu.serial}
-            info.add_metric([node, gpu.uuid], {key: value for key, value in fixed.items() if value})
-            lost.add_metric([node, gpu.uuid], float(gpu.state == "lost"))
-        yield from (info, lost)
-        for attribute, (name, text) in GAUGES.items():
-            gauge = GaugeMetricFamily(name, text, labels=labels)
-            for gpu in gpus:
-                value = getattr(gpu, attribute)
-                if value is not None:
-                    gauge.add_metric([node, gpu.uuid], float(value) * SCALE.get(attribute, 1.0))
-            yield gauge
-        for attribute, (name, text) in COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=labels)
-            for gpu in gpus:
-                value = getattr(gpu, attribute)
-                if value is not None:
-                    counter.add_metric([node, gpu.uuid], float(value))
-            yield counter
-        ecc = CounterMetricFamily(
-            "runwatch_gpu_ecc_errors", "ECC errors by counter and kind.", labels=[*labels, "counter", "kind"]
-        )
-        for gpu in gpus:
-            for attribute, (which, kind) in ECC.items():
-                value = getattr(gpu, attribute)
-                if value is not None:
-                    ecc.add_metric([node, gpu.uuid, which, kind], value)
-        yield ecc

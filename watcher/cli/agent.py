@@ -32,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
     from watcher.config.load import ConfigError, load
     from watcher.guard import package_problems
     from watcher.log_setup import set_up_logging
+    from watcher.sources.host import HostSource
+    from watcher.sources.kernel_log import KernelLog
     from watcher.sources.nvml import NvmlSource
     from watcher.sources.nvml_child import load_pynvml
 
@@ -51,7 +53,9 @@ def run(args: argparse.Namespace) -> int:
     set_up_logging()
     clock = SystemClock(config.clock_scale, config.clock_epoch)
     follower = LogFollower(section.logs, section.node, section.state_file, clock) if section.logs else None
-    agent = Agent(section, clock, NvmlSource(clock, stuck_seconds=section.gpu_stuck_seconds), follower)
+    gpus = NvmlSource(clock, stuck_seconds=section.gpu_stuck_seconds)
+    folders = [Path(log.path).parent for log in section.logs]
+    agent = Agent(section, clock, gpus, follower, HostSource(clock, folders), KernelLog(clock))
     token = secret_file(section.token_file) if section.token_file is not None else None
     try:
         sock = bind(section.listen)

@@ -13,6 +13,7 @@ class SimulatedGpus:
 
     name = "nvml"
     replacements_count = 0
+    reading_seconds: float | None = None
     released = False
 
     def __init__(self, fleet: Fleet, node: str, clock: Clock, started_at: float) -> None:

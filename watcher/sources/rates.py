@@ -1,4 +1,4 @@
-"""Differences of counters over time, per GPU: shares of time in which something throttled it, bytes a second."""
+"""Differences of counters over time: bytes a second, CPU cores, shares of time in which a GPU was throttled."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ class Rates:
         if before is None or value < before[0] or at <= before[1]:
             return None
         return (value - before[0]) / (at - before[1])
+
+    def forget_before(self, at: float) -> None:
+        """Counters that were not read since then, such as those of processes that ended."""
+        self._last = {key: last for key, last in self._last.items() if last[1] >= at}
 
 
 def with_rates(raw: Mapping[str, Any], rates: Rates, at: float) -> dict[str, Any]:
