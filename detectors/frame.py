@@ -175,6 +175,7 @@ class Scheduler:
     ends_by_at: float | None = None
     successor_waits: bool = False
     nodes: tuple[str, ...] = ()
+    started_at: float | None = None  # when the job got its nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from detectors._moving import stands_still
 from detectors.frame import Frame
 from detectors.registry import Plugin
 from detectors.telemetry import NodeView
@@ -32,18 +33,10 @@ class NodeUnreachable:
         config = self.config
         silent = [node for node in frame.nodes if node.failures_running >= config.polls]
         unsure = [node.name for node in frame.nodes if 0 < node.failures_running < config.polls]
-        severity = Severity.CRITICAL if self._stopped(frame) else Severity.WARNING
+        severity = Severity.CRITICAL if stands_still(frame, config.progress_seconds) else Severity.WARNING
         if len(silent) >= max(config.many_nodes, config.many_ratio * len(frame.nodes)):
             return firing([self._many(frame, silent, severity)], unsure)
         return firing([self._one(frame, node, severity) for node in silent], unsure)
-
-    def _stopped(self, frame: Frame) -> bool:
-        progress, attempt = frame.progress, frame.attempt
-        if attempt.stopped or attempt.end_marker_at is not None or progress.last_progress_at is None:
-            return False
-        gap = frame.learnt.gaps.get(frame.phase.name)
-        patience = max(self.config.progress_seconds, 3 * gap.longest_seconds if gap is not None else 0.0)
-        return frame.now - progress.last_progress_at > patience
 
     def _one(self, frame: Frame, node: NodeView, severity: Severity) -> Finding:
         return Finding(

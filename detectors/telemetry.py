@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-Floats = npt.NDArray[np.floating[Any]]
-Instants = npt.NDArray[np.float64]
+    Floats = npt.NDArray[np.floating[Any]]
+    Instants = npt.NDArray[np.float64]
+
 GpuState = Literal["ok", "lost", "unreadable"]
 
 
@@ -161,17 +163,25 @@ class History:
     temperature_celsius: Floats
     sm_clock_mhz: Floats
     progressing: npt.NDArray[np.bool_]
-    power_limit_watts: Floats = field(default_factory=lambda: np.zeros(0, np.float32))  # [G], latest
+    power_limit_watts: Floats = field(default_factory=lambda: _no_numbers())  # [G], latest
 
     def rows_since(self, at: float) -> slice:
         """Rows taken at or after `at`."""
-        return slice(int(np.searchsorted(self.at, at, side="left")), None)
+        return slice(int(self.at.searchsorted(at, side="left")), None)
 
     def __len__(self) -> int:
         return len(self.at)
 
 
+def _no_numbers() -> Floats:
+    import numpy as np  # an agent has no history, and should not weigh as if it had
+
+    return np.zeros(0, np.float32)
+
+
 def empty_history(gpus: Sequence[GpuRef] = ()) -> History:
+    import numpy as np
+
     nothing: dict[str, Any] = {
         name: np.zeros((0, len(gpus)), np.float32)
         for name in (

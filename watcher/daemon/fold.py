@@ -19,12 +19,13 @@ from watcher.daemon.nodes import NodeFold
 from watcher.daemon.progress import RunProgress, root_cause
 from watcher.daemon.saved import dump_node, dump_progress, load_band, load_node, load_progress
 from watcher.events import LogEvent
-from watcher.snapshot import LogLine, LogStatus
+from watcher.snapshot import LogLine, LogStatus, XidLine
 
 RELEARN_SECONDS = 60.0
 HELD_AGAIN = BUSY_SHARE = 0.5  # share of the GPUs
 TAIL_LINES = 20
 SEEN_FILES = 10_000
+XID_STRIKES = {48: True, 64: True, 95: True, 63: False, 92: False}  # code -> does it count, or stand there only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,9 @@ class RunFold:
             return
         for gpu in node.answered(answer.received_at, snapshot):
             self._strike_gpu(answer.received_at, answer.node, "ecc_uncorrectable", gpu)
+        for event in snapshot.events:
+            if isinstance(event, XidLine) and event.code in XID_STRIKES:
+                self._strike_xid(answer.received_at, answer.node, event, snapshot.gpus)
         lines = [event for event in snapshot.events if isinstance(event, LogLine)]
         self._take_lines(answer.received_at, lines, answer.node)
         self._statuses(answer.received_at, snapshot.logs, answer.node)
@@ -146,6 +150,23 @@ class RunFold:
                 pci_bus_id=gpu.pci_bus_id,
                 run=self.settings.name,
                 detail=detail,
+            )
+        )
+
+    def _strike_xid(self, now: float, node: str, event: XidLine, gpus: Sequence[GpuReading]) -> None:
+        gpu = next((g for g in gpus if event.gpu_uuid == g.uuid or event.pci_bus_id == g.pci_bus_id), None)
+        self.ledger.add(
+            Strike(
+                at=now - event.age_seconds,
+                node=node,
+                kind=f"xid_{event.code}",
+                gpu_uuid=gpu.uuid if gpu is not None else event.gpu_uuid,
+                gpu_index=gpu.index if gpu is not None else None,
+                serial=gpu.serial if gpu is not None else None,
+                pci_bus_id=event.pci_bus_id,
+                run=self.settings.name,
+                detail=event.message[:200],
+                counted=XID_STRIKES[event.code],
             )
         )
 

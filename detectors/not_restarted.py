@@ -1,0 +1,87 @@
+"""The run ended before its target, and nothing runs or waits to go on with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from detectors._ending import Ending, ending_of
+from detectors._shape import shape_of
+from detectors._stall import cost, duration
+from detectors.frame import Frame
+from detectors.registry import Plugin
+from detectors.verdict import CLEAR, Finding, Severity, Subject, Unknown, Verdict, firing
+
+HINT = "Submit it again from the last save, without a node that the crash names (runwatch suspects --slurm)."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotRestartedConfig:
+    """`wait_seconds` without a process, a new line or a job that waits."""
+
+    wait_seconds: float = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class NotRestarted:
+    config: NotRestartedConfig
+
+    def check(self, frame: Frame) -> Verdict:
+        attempt, progress, job = frame.attempt, frame.progress, frame.scheduler
+        if attempt.started_at is None:
+            return Unknown("no launch of this run has been seen yet")
+        if attempt.end_marker_at is not None and not attempt.ended_early:
+            return CLEAR
+        if job is not None and (job.state in ("running", "pending") or job.successor_waits):
+            return CLEAR
+        if job is not None and job.state == "completed" and not attempt.ended_early:
+            return CLEAR
+        shape = shape_of(frame, 2.5 * frame.interval_seconds)
+        if shape.held:
+            return CLEAR
+        ending = ending_of(frame)
+        ended = bool(attempt.stopped or attempt.ended_early)
+        if ending is None and not ended:
+            return CLEAR
+        if not shape.held_known and job is None and not ended:
+            return Unknown("whether processes still run is not known")
+        last = max(filter(None, (progress.last_line_at, progress.last_progress_at, attempt.started_at)))
+        if ending is not None:
+            last = max(last, ending.since_at)
+        if frame.now - last <= self.config.wait_seconds:
+            return CLEAR
+        return firing([self._finding(frame, ending, last, shape.gpus)])
+
+    def _finding(self, frame: Frame, ending: Ending | None, last: float, gpus: int) -> Finding:
+        attempt, progress = frame.attempt, frame.progress
+        crashed = ending is not None and not attempt.stopped and not attempt.ended_early
+        how = {"cancelled": "was cancelled", "time_limit": "reached its time limit"}.get(
+            attempt.stopped or "", "ended before its target" if attempt.ended_early else "died"
+        )
+        step = "before its first step" if progress.last_step is None else f"at step {progress.last_step}"
+        if progress.last_step is not None and progress.total_steps is not None:
+            step += f" of {progress.total_steps}"
+        sure = "nothing waits" if frame.scheduler is not None else "no process and no line since; no scheduler is asked"
+        seconds = frame.now - last
+        evidence = {
+            "attempt": attempt.number,
+            "stopped": attempt.stopped,
+            "last_step": progress.last_step,
+            "total_steps": progress.total_steps,
+            "last_line_at": progress.last_line_at,
+            "idle_seconds": round(seconds, 1),
+            **cost(frame, seconds, gpus),
+        }
+        return Finding(
+            signature="not_restarted",
+            subject=Subject(run=frame.run),
+            # a cancel is a person's doing, who most likely knows
+            severity=Severity.WARNING if attempt.stopped == "cancelled" else Severity.CRITICAL,
+            summary=f"The run {how} {step} and nothing has run for {duration(seconds)}: {sure}",
+            evidence={key: value for key, value in evidence.items() if value is not None},
+            hint=HINT,
+            since_at=last,
+            explained_by=(f"{frame.run}/crash",) if crashed else (),
+        )
+
+
+PLUGIN = Plugin("not_restarted", NotRestartedConfig, NotRestarted)
