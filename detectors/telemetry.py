@@ -129,6 +129,7 @@ class NodeView:
     missing_uuids: tuple[str, ...] = ()  # in the inventory, not in the latest fresh readings
     lost_at: Mapping[str, float] = field(default_factory=dict)  # uuid -> since when it is lost or missing
     inventory: Mapping[str, int] = field(default_factory=dict)  # uuid -> last index
+    corrected_rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # uuid -> ECC per second, usual
     ecc_baseline: Mapping[str, int] = field(default_factory=dict)  # uuid -> volatile uncorrected when first seen
     health: Mapping[str, SourceHealth] = field(default_factory=dict)
     host: HostReading | None = None

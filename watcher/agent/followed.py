@@ -6,8 +6,6 @@ import codecs
 from collections import deque
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from watcher.agent.lines import Piece
 from watcher.agent.positions import Position
 from watcher.agent.recent import RecentLines
@@ -161,6 +159,9 @@ class FollowedFile:
 
 
 def _line_starts(piece: Piece) -> list[int]:
-    ends = np.flatnonzero(np.frombuffer(piece.data, np.uint8) == 10)[-_KNOWN_STARTS - 1 :]
-    starts = (ends[:-1] + 1 + piece.offset).tolist()
+    ends: list[int] = []  # the last one first
+    end = len(piece.data)
+    while len(ends) <= _KNOWN_STARTS and (end := piece.data.rfind(b"\n", 0, end)) >= 0:
+        ends.append(end)
+    starts = [piece.offset + end + 1 for end in reversed(ends[1:])]
     return starts if len(starts) == _KNOWN_STARTS else [piece.offset, *starts]

@@ -32,10 +32,10 @@ def run(args: argparse.Namespace) -> int:
     from watcher.config.load import ConfigError, load
     from watcher.guard import package_problems
     from watcher.log_setup import set_up_logging
+    from watcher.sources.bindings import check_pynvml
     from watcher.sources.host import HostSource
     from watcher.sources.kernel_log import KernelLog
     from watcher.sources.nvml import NvmlSource
-    from watcher.sources.nvml_child import load_pynvml
 
     try:
         config = AgentConfig() if args.config is None else load(args.config, AgentConfig)
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     if problems := package_problems():
         raise UsageError("\n".join(problems))
     try:
-        load_pynvml()
+        check_pynvml()
     except ImportError as error:
         raise UsageError(str(error)) from error
     set_up_logging()

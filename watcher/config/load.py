@@ -9,7 +9,6 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from rapidfuzz import fuzz, process
 
 MAX_BYTES = 4 << 20
 MAX_PROBLEMS = 100
@@ -117,6 +116,8 @@ def _real(loc: Loc, lines: Mapping[Loc, int]) -> Loc:
 
 
 def _suggestion(name: str, known: Sequence[str]) -> str:
+    from rapidfuzz import fuzz, process  # only a config with a mistake needs it
+
     best = process.extractOne(name, known, scorer=fuzz.ratio, score_cutoff=CLOSE_ENOUGH)
     if best is not None:
         return f" (did you mean {best[0]}?)"

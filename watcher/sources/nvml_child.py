@@ -6,31 +6,11 @@ import ctypes
 import json
 import signal
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
-from pathlib import Path
 from typing import Any
 
+from watcher.sources.bindings import load_pynvml
+
 PR_SET_PDEATHSIG = 1
-OWNER = "nvidia-ml-py"
-
-
-def load_pynvml() -> Any:
-    """The module `pynvml`. Raises ImportError, in one line, where it is not NVIDIA's own."""
-    try:
-        import pynvml
-    except ImportError:
-        raise ImportError(f"the module pynvml is missing: pip install {OWNER}") from None
-    place = Path(str(pynvml.__file__)).resolve()
-    try:
-        owned = {Path(str(file.locate())).resolve() for file in distribution(OWNER).files or ()}
-    except PackageNotFoundError:
-        owned = set()
-    if place not in owned:
-        raise ImportError(
-            f"the module pynvml at {place} does not come from {OWNER}: an old package shadows it. "
-            f"Remove it (pip uninstall pynvml; pip install --force-reinstall {OWNER})"
-        )
-    return pynvml
 
 
 def main() -> int:

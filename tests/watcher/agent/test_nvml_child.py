@@ -191,9 +191,7 @@ def test_the_child_ends_with_its_parent(fake):
 
 def test_a_foreign_pynvml_is_refused_in_one_line(tmp_path):
     (tmp_path / "pynvml.py").write_text("nvmlInit = None\n")
-    code = (
-        "from watcher.sources.nvml_child import load_pynvml\ntry:\n load_pynvml()\nexcept ImportError as e:\n print(e)"
-    )
+    code = "from watcher.sources.bindings import load_pynvml\ntry:\n load_pynvml()\nexcept ImportError as e:\n print(e)"
     env = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=30, check=True)
     assert "does not come from nvidia-ml-py" in done.stdout
