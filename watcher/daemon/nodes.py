@@ -10,6 +10,7 @@ from watcher.snapshot import Snapshot, XidLine
 
 XIDS = 200
 FRESH_POLLS = 2.5  # readings older than this many polls are not live
+USUAL_SECONDS = 3 * 3600.0
 FORGET_SECONDS = 86_400.0  # a GPU that was replaced is missed for a day, then no longer expected
 
 
@@ -29,6 +30,8 @@ class NodeFold:
     lost_at: dict[str, float] = field(default_factory=dict)
     ecc_baseline: dict[str, int] = field(default_factory=dict)
     ecc_last: dict[str, int] = field(default_factory=dict)
+    corrected: dict[str, tuple[float, int]] = field(default_factory=dict)  # uuid -> when, volatile corrected errors
+    corrected_rates: dict[str, tuple[float, float]] = field(default_factory=dict)
     xids: deque[XidEvent] = field(default_factory=lambda: deque(maxlen=XIDS))
 
     def failed(self, error: str) -> None:
@@ -56,6 +59,7 @@ class NodeFold:
             if gpu.state != "lost":
                 self.inventory[gpu.uuid] = gpu.index
                 self.last_seen[gpu.uuid] = at
+            self._corrected(at, gpu)
             if self._ecc(gpu):
                 struck.append(gpu)
         self._note_lost(at, snapshot)
@@ -72,6 +76,20 @@ class NodeFold:
             if uuid not in well:
                 self.lost_at.setdefault(uuid, at)
         self.lost_at = {uuid: since for uuid, since in self.lost_at.items() if uuid not in well}
+
+    def _corrected(self, at: float, gpu: GpuReading) -> None:
+        """Corrected errors per second now, and what is usual: a mean that forgets over hours and learns no storm."""
+        count = gpu.ecc_volatile_corrected_count
+        if count is None:
+            return
+        before = self.corrected.get(gpu.uuid)
+        self.corrected[gpu.uuid] = (at, count)
+        if before is None or at <= before[0] or count < before[1]:
+            return
+        rate = (count - before[1]) / (at - before[0])
+        usual = self.corrected_rates.get(gpu.uuid, (0.0, rate))[1]
+        learnt = min(rate, 10 * usual + 0.01)
+        self.corrected_rates[gpu.uuid] = (rate, usual + (learnt - usual) * min(1.0, (at - before[0]) / USUAL_SECONDS))
 
     def _ecc(self, gpu: GpuReading) -> bool:
         """Volatile counters fall with a reset or a reboot: then they start anew."""
@@ -111,6 +129,7 @@ class NodeFold:
             expected_gpus=expected if expected is not None else len(self.inventory) or None,
             missing_uuids=tuple(u for u in self.inventory if u not in present) if fresh else (),
             lost_at=dict(self.lost_at),
+            corrected_rates=dict(self.corrected_rates) if fresh else {},
             inventory=dict(self.inventory),
             ecc_baseline=dict(self.ecc_baseline),
             health=snapshot.health if snapshot is not None else {},
