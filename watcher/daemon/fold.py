@@ -154,7 +154,8 @@ class RunFold:
         )
 
     def _strike_xid(self, now: float, node: str, event: XidLine, gpus: Sequence[GpuReading]) -> None:
-        gpu = next((g for g in gpus if event.gpu_uuid == g.uuid or event.pci_bus_id == g.pci_bus_id), None)
+        pci = event.pci_bus_id
+        gpu = next((g for g in gpus if g.uuid == event.gpu_uuid or (pci is not None and g.pci_bus_id == pci)), None)
         self.ledger.add(
             Strike(
                 at=now - event.age_seconds,
@@ -263,8 +264,11 @@ class RunFold:
             self._progress.new_launch(now)
 
     def _attempt(self) -> Attempt:
+        """The present attempt with its nodes, which it keeps when it is past."""
         nodes = self.scheduler.nodes if self.scheduler is not None and self.scheduler.nodes else tuple(self.nodes)
-        return replace(self._progress.attempt, nodes=nodes)
+        if self._progress.attempt.nodes != nodes:
+            self._progress.attempt = replace(self._progress.attempt, nodes=nodes)
+        return self._progress.attempt
 
     def _learnt(self) -> Learnt:
         gaps = {name: stats for name, g in self._progress.gaps.items() if (stats := g.stats()) is not None}
