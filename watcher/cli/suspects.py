@@ -1,38 +1,28 @@
-"""`runwatch suspects [--slurm]`: nodes by the strikes that stand against them, or the option that leaves them out."""
+"""`runwatch suspects`: the strike ledger by node; `--slurm` prints the --exclude= line."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from watcher.cli._api import DaemonApi, Refused, add_daemon_arguments
 from watcher.cli._command import Command
 
-DAY_SECONDS = 86_400.0
-WEEK_SECONDS = 7 * DAY_SECONDS
-HALF_LIFE_SECONDS = WEEK_SECONDS
-EXCLUDED_AT = 2  # counted strikes within a week
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """`score`: counted strikes, each worth half as much a week later. `recent`: counted ones of the last week."""
-
-    node: str
-    strikes: tuple[dict[str, Any], ...]  # oldest first
-    score: float
-    recent: int
+HALF_LIFE_SECONDS = 7 * 86_400.0  # a strike counts half after a week
+EXCLUDED_FROM = 2  # counted strikes within a week
+WEEK_SECONDS = 7 * 86_400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--slurm", action="store_true", help=f"only --exclude=NODES of those struck {EXCLUDED_AT} times within a week"
+        "--slurm", action="store_true", help="only the --exclude= line, of nodes struck twice in a week"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a node")
+    parser.add_argument("--json", action="store_true", help="one JSON object a strike")
     add_daemon_arguments(parser)
 
 
@@ -42,67 +32,48 @@ def run(args: argparse.Namespace) -> int:
     except Refused as error:
         print(f"runwatch suspects: {error}", file=sys.stderr)
         return 1
-    now = answer["now"]
-    found = rank(answer["strikes"], now)
-    if args.slurm:
-        excluded = exclude_option(found)
-        if excluded:
-            print(excluded)
-    elif args.json:
-        for one in found:
-            print(
-                json.dumps(
-                    {
-                        "node": one.node,
-                        "score": round(one.score, 3),
-                        "strikes_in_week": one.recent,
-                        "strikes": one.strikes,
-                    }
-                )
-            )
+    strikes, now = answer["strikes"], answer["now"]
+    if args.json:
+        for strike in strikes:
+            print(json.dumps(strike))
+    elif args.slurm:
+        if nodes := excluded(strikes, now):
+            print(f"--exclude={','.join(nodes)}")
     else:
-        print("\n".join(_told(found, now)) or "no strike stands in the ledger")
+        print("\n".join(account(strikes, now)) or "no node has been struck")
     return 0
 
 
-def rank(strikes: list[dict[str, Any]], now: float) -> list[Suspect]:
-    """One per node, the worst first: by strikes with their age taken off, then by how many there were."""
-    by_node: dict[str, list[dict[str, Any]]] = {}
-    for strike in sorted(strikes, key=lambda item: float(item["at"])):
-        by_node.setdefault(strike["node"], []).append(strike)
-    found = []
-    for node, events in by_node.items():
-        ages = [max(0.0, now - event["at"]) for event in events if event["counted"]]
-        score = sum(0.5 ** (age / HALF_LIFE_SECONDS) for age in ages)
-        found.append(Suspect(node, tuple(events), score, sum(age <= WEEK_SECONDS for age in ages)))
-    return sorted(found, key=lambda one: (-one.score, -len(one.strikes), one.node))
+def excluded(strikes: Sequence[Mapping[str, Any]], now: float) -> list[str]:
+    """Nodes with at least two counted strikes within a week."""
+    counts: dict[str, int] = defaultdict(int)
+    for strike in strikes:
+        counts[strike["node"]] += bool(strike["counted"]) and now - strike["at"] <= WEEK_SECONDS
+    return sorted(node for node, count in counts.items() if count >= EXCLUDED_FROM)
 
 
-def exclude_option(found: list[Suspect]) -> str:
-    """`--exclude=n1,n2`, or nothing where no node has to be left out."""
-    names = sorted(one.node for one in found if one.recent >= EXCLUDED_AT)
-    return f"--exclude={','.join(names)}" if names else ""
-
-
-def _told(found: list[Suspect], now: float) -> list[str]:
+def account(strikes: Sequence[Mapping[str, Any]], now: float) -> list[str]:
+    """Nodes, the worst first; old strikes weigh less."""
+    by_node: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for strike in strikes:
+        by_node[strike["node"]].append(strike)
     lines = []
-    for one in found:
-        out = "  leave it out" if one.recent >= EXCLUDED_AT else ""
-        lines.append(f"{one.node}  {one.score:.2f} strikes with age, {one.recent} within a week{out}")
-        lines += [f"    {_line(strike, now)}" for strike in reversed(one.strikes[-8:])]
+    for node in sorted(by_node, key=lambda n: -weight(by_node[n], now)):
+        lines.append(f"{node}  weight {weight(by_node[node], now):.2f}")
+        lines += [f"  {_line(strike)}" for strike in sorted(by_node[node], key=lambda s: -s["at"])]
     return lines
 
 
-def _line(strike: dict[str, Any], now: float) -> str:
-    when = datetime.fromtimestamp(strike["at"], UTC).strftime("%Y-%m-%d %H:%M")
-    age = max(0.0, now - strike["at"]) / DAY_SECONDS
-    gpu = "" if strike["gpu_index"] is None else f"gpu {strike['gpu_index']}"
-    counted = "" if strike["counted"] else "(not counted)"
-    parts = (
-        when, f"{age:.1f} d ago", strike["kind"], gpu, strike["gpu_uuid"] or "", strike["serial"] or "",
-        strike["run"] or "", counted, str(strike["detail"])[:80],
-    )  # fmt: skip
-    return "  ".join(part for part in parts if part)
+def weight(strikes: Sequence[Mapping[str, Any]], now: float) -> float:
+    return sum(0.5 ** (max(0.0, now - s["at"]) / HALF_LIFE_SECONDS) for s in strikes if s["counted"])
 
 
-COMMAND = Command("suspects", "nodes by their hardware strikes; which to leave out", add_arguments, run, order=24)
+def _line(strike: Mapping[str, Any]) -> str:
+    at = datetime.fromtimestamp(strike["at"], UTC).strftime("%Y-%m-%d %H:%M")
+    gpu = f" gpu {strike['gpu_index']} {strike['gpu_uuid']}" if strike.get("gpu_uuid") else ""
+    serial = f" serial {strike['serial']}" if strike.get("serial") else ""
+    counted = "" if strike["counted"] else " (not counted)"
+    return f"{at}  {strike['kind']}{gpu}{serial}{counted}  {strike.get('detail', '')}".rstrip()
+
+
+COMMAND = Command("suspects", "nodes with hardware strikes, and what to exclude", add_arguments, run, order=24)
