@@ -19,9 +19,7 @@ WEEK_SECONDS = 7 * 86_400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--slurm", action="store_true", help="only the --exclude= line, of nodes struck twice in a week"
-    )
+    parser.add_argument("--slurm", action="store_true", help="only the --exclude= line: struck twice in a week")
     parser.add_argument("--json", action="store_true", help="one JSON object a strike")
     add_daemon_arguments(parser)
 
@@ -65,7 +63,7 @@ def account(strikes: Sequence[Mapping[str, Any]], now: float) -> list[str]:
 
 
 def weight(strikes: Sequence[Mapping[str, Any]], now: float) -> float:
-    return sum(0.5 ** (max(0.0, now - s["at"]) / HALF_LIFE_SECONDS) for s in strikes if s["counted"])
+    return float(sum(0.5 ** (max(0.0, now - s["at"]) / HALF_LIFE_SECONDS) for s in strikes if s["counted"]))
 
 
 def _line(strike: Mapping[str, Any]) -> str:

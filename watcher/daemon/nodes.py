@@ -9,6 +9,7 @@ from detectors.telemetry import GpuReading, NodeView, XidEvent
 from watcher.snapshot import Snapshot, XidLine
 
 XIDS = 200
+SAME_XID_SECONDS = 3.0
 FRESH_POLLS = 2.5  # readings older than this many polls are not live
 USUAL_SECONDS = 3 * 3600.0
 FORGET_SECONDS = 86_400.0  # a GPU that was replaced is missed for a day, then no longer expected
@@ -45,15 +46,7 @@ class NodeFold:
         self.read_at = None if snapshot.gpus_age_seconds is None else at - snapshot.gpus_age_seconds
         for event in snapshot.events:
             if isinstance(event, XidLine):
-                self.xids.append(
-                    XidEvent(
-                        at=at - event.age_seconds,
-                        code=event.code,
-                        gpu_uuid=event.gpu_uuid,
-                        pci_bus_id=event.pci_bus_id,
-                        message=event.message,
-                    )
-                )
+                self._note_xid(at - event.age_seconds, event)
         struck = []
         for gpu in snapshot.gpus:
             if gpu.state != "lost":
@@ -66,6 +59,21 @@ class NodeFold:
         for uuid in [u for u, seen in self.last_seen.items() if at - seen > FORGET_SECONDS]:
             del self.inventory[uuid], self.last_seen[uuid]
         return struck
+
+    def _note_xid(self, at: float, event: XidLine) -> None:
+        """A restarted agent tells the last minutes of the kernel log again."""
+        place = (event.code, event.gpu_uuid, event.pci_bus_id)
+        if any((x.code, x.gpu_uuid, x.pci_bus_id) == place and abs(x.at - at) < SAME_XID_SECONDS for x in self.xids):
+            return
+        self.xids.append(
+            XidEvent(
+                at=at,
+                code=event.code,
+                gpu_uuid=event.gpu_uuid,
+                pci_bus_id=event.pci_bus_id,
+                message=event.message,
+            )
+        )
 
     def _note_lost(self, at: float, snapshot: Snapshot) -> None:
         """Since when each known GPU is lost or missing from readings that are there."""
