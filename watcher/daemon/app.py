@@ -17,6 +17,7 @@ from watcher.daemon.answer import Answer
 from watcher.daemon.collect import Collector
 from watcher.daemon.dead_man import DeadManSwitch
 from watcher.daemon.evaluate import Evaluator
+from watcher.daemon.lateness import lateness
 from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import SharedLogs
@@ -63,6 +64,7 @@ class Daemon:
     answers: dict[str, Answer] = field(default_factory=dict)
     health: Health = field(init=False)
     _before: tuple[float, float] | None = None  # wall and monotonic clock of the last cycle
+    _skipped: bool = False
 
     def __post_init__(self) -> None:
         self.health = Health(self.clock.time())
@@ -95,9 +97,11 @@ class Daemon:
             lines, statuses = await logs.read()
             logs.fold.observe_log(self.clock.time(), lines, statuses)
         now = self.clock.time()
-        if self._jumped(now):
+        if self._jumped(now) and not self._skipped:  # never twice: slow cycles must not end all judging
             self.health.skipped_count += 1
+            self._skipped = True
             return
+        self._skipped = False
         judged = self._judge(now)
         facts = {name: facts_from_frame(frame) for name, frame in self.frames.items()}
         transitions = await asyncio.to_thread(self._decide, judged, facts, now)
@@ -118,7 +122,7 @@ class Daemon:
         return jumped
 
     def _judge(self, now: float) -> list[Judged]:
-        judged: list[Judged] = []
+        judged = [lateness(self.health.tick_seconds, self.interval_seconds)]
         for run in self.runs:
             frame = run.fold.frame(now)
             self.frames[frame.run] = frame

@@ -1,0 +1,129 @@
+"""The daemon's cycle: what it does after a jump of the clock, when a detector raises, and when it is late."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from alerts.desk import AlertDesk
+from alerts.outbox import Outbox
+from alerts.policy import AlertPolicy
+from detectors.registry import Plugin, load_plugins
+from tests.support.runs import SPIN, START, WORK, ScriptedRun
+from watcher.clock import FakeClock
+from watcher.daemon.answer import Answer
+from watcher.daemon.app import Daemon
+from watcher.daemon.evaluate import Active, build_detectors
+from watcher.daemon.lateness import lateness
+from watcher.daemon.pipeline import WatchedRun
+from watcher.daemon.store import Store
+
+
+class Script:
+    """Stands where the agents are asked."""
+
+    def __init__(self, run: ScriptedRun, clock: FakeClock) -> None:
+        self.run, self.clock = run, clock
+        self.cost_seconds = 0.0
+
+    async def ask_all(self, note: Any = None) -> Sequence[Answer]:
+        self.clock.advance(self.cost_seconds)
+        self.run.t = self.clock.now - START
+        due = [(t, event) for t, event, _ in self.run._said if t <= self.run.t]
+        self.run._said = [item for item in self.run._said if item[0] > self.run.t]
+        return [self.run.answer(node, due if node == self.run.nodes[0] else []) for node in self.run.nodes]
+
+
+class House:
+    def __init__(self, folder: Path, detectors: Sequence[Active] | None = None) -> None:
+        self.clock = FakeClock(START)
+        self.run = ScriptedRun(nodes=("n1",))
+        self.store = Store(folder / "x.db")
+        desk = AlertDesk(self.store, Outbox([], self.clock, self.store), AlertPolicy(channels={}), self.clock)
+        watched = WatchedRun(self.run.fold, detectors or build_detectors(load_plugins()))
+        self.agents = Script(self.run, self.clock)
+        self.daemon = Daemon([watched], self.agents, desk, (), self.clock, 10.0, save=lambda runs: None)  # type: ignore[arg-type]
+
+    def cycles(self, count: int, seconds: float = 10.0) -> None:
+        async def play() -> None:
+            for _ in range(count):
+                self.clock.advance(seconds)
+                await self.daemon.tick()
+
+        asyncio.run(play())
+
+    @property
+    def open_signatures(self) -> set[str]:
+        return {i.signature for i in self.daemon.desk.incidents.values() if i.state == "open"}
+
+
+@pytest.fixture
+def house(tmp_path):
+    one = House(tmp_path)
+    yield one
+    one.store.close()
+
+
+def test_a_hang_is_opened_by_full_cycles(house):
+    house.run.steps(60, 900, 10, 1)
+    house.run.level = lambda node, index, t: WORK if t <= 900 else SPIN
+    house.cycles(120)
+    assert house.open_signatures == {"low_power_deadlock"}
+
+
+def test_after_a_suspended_hour_it_looks_again_before_it_judges(house):
+    house.run.steps(60, 900, 10, 1)
+    house.cycles(88)
+    house.run.steps(4480, 6000, 10, 500)
+    house.cycles(1, seconds=3600)
+    assert house.daemon.health.skipped_count == 1
+    assert house.open_signatures == set()
+    house.cycles(5)
+    assert house.open_signatures == set()
+
+
+def test_cycles_that_are_always_slow_are_judged_all_the_same_and_said(house):
+    house.run.steps(60, 900, 10, 1)
+    house.run.level = lambda node, index, t: WORK if t <= 900 else SPIN
+    house.agents.cost_seconds = 100.0
+    house.cycles(40)
+    assert "watchdog_late" in house.open_signatures
+    assert house.daemon.health.ticks_count - house.daemon.health.skipped_count >= 20
+
+
+def test_a_detector_that_raises_is_told_once_and_stops_nobody(tmp_path):
+    class Broken:
+        def check(self, frame):
+            raise RuntimeError("boom")
+
+    broken = Active(Plugin("broken", dict, lambda config: Broken()), Broken())
+    house = House(tmp_path, (*build_detectors(load_plugins()), broken))
+    house.run.steps(60, 900, 10, 1)
+    house.run.level = lambda node, index, t: WORK if t <= 900 else SPIN
+    house.cycles(120)
+    assert house.open_signatures == {"detector_failed", "low_power_deadlock"}
+    assert house.daemon.evaluator.failures["broken"] == 120
+    house.store.close()
+
+
+def test_a_cycle_that_fails_is_counted_and_the_next_one_comes(house):
+    async def fail(note: Any = None) -> Sequence[Answer]:
+        raise OSError("no more files")
+
+    asks = house.agents.ask_all
+    house.agents.ask_all = fail
+    house.cycles(3)
+    assert house.daemon.health.errors_count == 3
+    assert "no more files" in house.daemon.health.error
+    house.agents.ask_all = asks
+    house.cycles(1)
+    assert house.daemon.health.error is None
+
+
+@pytest.mark.parametrize(("seconds", "late"), [(0.0, False), (29.0, False), (31.0, True)])
+def test_lateness(seconds, late):
+    assert bool(getattr(lateness(seconds, 10.0).verdict, "findings", ())) == late
