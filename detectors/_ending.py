@@ -34,8 +34,10 @@ def ending_of(frame: Frame) -> Ending | None:
     shape = shape_of(frame, FREE_FOR_SECONDS)
     gone, dark = _released(frame, shape)
     all_gone = shape.memory_free and shape.rows >= 2
-    told = bool(errors) and (gone > 0 or shape.held_known == 0)
-    silent_exit = all_gone and gone > 0 and frame.progress.last_step is not None
+    # half an hour later the history no longer shows who held them; steps tell that somebody did
+    long_gone = all_gone and shape.busy == 0 and frame.progress.last_step is not None and moved < frame.history.at[0]
+    told = bool(errors) and (gone > 0 or shape.held_known == 0 or long_gone)
+    silent_exit = all_gone and (gone > 0 or long_gone) and frame.progress.last_step is not None
     if not (told or silent_exit):
         return None
     ordered = sorted(errors, key=lambda e: e.at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from detectors._ending import ending_of
@@ -32,32 +32,30 @@ class CrashLoop:
             return Unknown("no launch of this run has been seen yet")
         if frame.attempt.end_marker_at is not None or frame.attempt.stopped:
             return CLEAR
+        best = _best_step(frame.past_attempts)
+        if best is not None and frame.progress.last_step is not None and frame.progress.last_step > best:
+            return CLEAR
         failed = _failed_running(frame)
         if len(failed) < self.config.attempts:
             return CLEAR
         before = frame.past_attempts[: len(frame.past_attempts) - sum(a in frame.past_attempts for a in failed)]
         short = _tail(failed, self.config.short_seconds)
-        stuck = failed[-self.config.attempts :]
-        best = max((a.last_step for a in (*before, *failed[: -len(stuck)]) if a.last_step is not None), default=None)
-        no_further = best is not None and all(a.last_step is None or a.last_step <= best for a in stuck)
-        if self._is_over(frame, best):
-            return CLEAR
-        if len(short) >= self.config.attempts:
-            minutes = self.config.short_seconds / 60
-            what = f"{len(short)} attempts running died within {minutes:.0f} min"
+        if len(short) >= self.config.attempts and not self._outlives(frame):
+            what = f"{len(short)} attempts running died within {self.config.short_seconds / 60:.0f} min"
             return firing([self._finding(frame, short, before, what)])
-        if no_further:
-            what = f"{len(stuck)} attempts running made no step beyond {best}"
+        stuck = failed[-self.config.attempts :]
+        reached = _best_step((*before, *failed[: -len(stuck)]))
+        if reached is not None and all(a.last_step is None or a.last_step <= reached for a in stuck):
+            what = f"{len(stuck)} attempts running made no step beyond {reached}"
             return firing([self._finding(frame, stuck, before, what)])
         return CLEAR
 
-    def _is_over(self, frame: Frame, best: int | None) -> bool:
-        progress, attempt = frame.progress, frame.attempt
-        if progress.last_step is None or attempt.started_at is None or ending_of(frame) is not None:
+    def _outlives(self, frame: Frame) -> bool:
+        """The present attempt makes steps and lives longer than those that died young."""
+        started = frame.attempt.started_at
+        if started is None or frame.progress.last_step is None or ending_of(frame) is not None:
             return False
-        if best is not None and progress.last_step > best:
-            return True
-        return frame.now - attempt.started_at > self.config.short_seconds and best is None
+        return frame.now - started > self.config.short_seconds
 
     def _finding(
         self, frame: Frame, failed: Sequence[PastAttempt], before: Sequence[PastAttempt], what: str
@@ -107,6 +105,10 @@ def _failed_running(frame: Frame) -> list[PastAttempt]:
             )
         )
     return failed
+
+
+def _best_step(attempts: Iterable[PastAttempt]) -> int | None:
+    return max((a.last_step for a in attempts if a.last_step is not None), default=None)
 
 
 def _tail(failed: Sequence[PastAttempt], seconds: float) -> list[PastAttempt]:

@@ -46,10 +46,8 @@ class ThroughputFloor:
             return Unknown("the log prints no throughput")
         if frame.attempt.stopped or frame.attempt.end_marker_at is not None:
             return CLEAR
-        since = frame.now - self.config.window_seconds
-        values = [value for r in records if r.at >= since and (value := rate(r, unit)) is not None]
-        older = any(r.at <= since for r in records[:-1])
-        if len(values) < self.config.records or not older:
+        values = self._values(frame, unit)
+        if values is None:
             return Unknown("too few records within the window")
         middle = median(values)
         if middle >= floor:
@@ -74,12 +72,45 @@ class ThroughputFloor:
             ]
         )
 
+    def _values(self, frame: Frame, unit: str) -> list[float] | None:
+        """Rates over the window. A log of few lines gives its last ones, one of very many its pace by the minute."""
+        since, known = frame.now - self.config.window_seconds, []
+        for record in frame.progress.records:
+            value = rate(record, unit)
+            if value is not None:
+                known.append((record.at, value))
+        if not known or known[-1][0] < since:
+            return None
+        if known[0][0] > since:
+            return _by_pace(frame, unit, since)
+        values = [value for at, value in known if at >= since]
+        if len(values) < self.config.records:
+            values = [value for _, value in known[1:][-self.config.records :]]  # the first one holds the start-up
+        return values if len(values) >= self.config.records else None
+
     def _unit(self, records: Sequence[StepRecord]) -> str | None:
         if self.config.unit is not None:
             return SHORT.get(self.config.unit, self.config.unit)
         known = {unit for record in records[-8:] for unit in record.rates}
         named = next((unit for unit in UNITS if unit in known), None)
         return named or ("iterations_per_second" if any(r.step_seconds for r in records[-8:]) else None)
+
+
+def _by_pace(frame: Frame, unit: str, since: float) -> list[float] | None:
+    """Records that reach back less than the window: what a step does, over the step times of its minutes."""
+    pace = frame.progress.pace
+    work = [
+        value * record.step_seconds
+        for record in frame.progress.records
+        if record.step_seconds and (value := rate(record, unit)) is not None
+    ]
+    alike = [
+        (at, s) for at, s, world in zip(pace.at, pace.step_seconds, pace.world, strict=True) if world == pace.world[-1]
+    ]
+    if not work or not alike or alike[0][0] > since:
+        return None
+    step = median(work)
+    return [step / seconds for at, seconds in alike if at >= since and seconds > 0] or None
 
 
 def rate(record: StepRecord, unit: str) -> float | None:

@@ -196,3 +196,23 @@ def test_repeated_ecc(strikes, named):
     told = found("repeated_ecc", frame(strikes=strikes))
     assert [f.subject.node for f in told] == named
     assert all(f"--exclude={f.subject.node}" in f.summary for f in told)
+
+
+def test_a_floor_is_judged_in_a_log_of_twenty_lines_a_second():
+    def fast(seconds: float):
+        rows = records([2.0] * 1000, every=0.05, rates={"tokens_per_second": 500.0 / seconds}, step_seconds=seconds)
+        return frame(progress={"records": rows, "pace": pace((30, seconds))})
+
+    assert found("throughput_floor", fast(0.05), floor=20_000.0)
+    assert found("throughput_floor", fast(0.05), floor=5_000.0) == []
+
+
+def test_a_floor_is_judged_in_a_log_of_one_line_in_five_minutes():
+    rows = records([2.0] * 12, every=300.0, stride=50, rates={"tokens_per_second": 900.0})
+    assert found("throughput_floor", frame(progress={"records": rows}), floor=1000.0)
+    assert found("throughput_floor", frame(progress={"records": rows}), floor=800.0) == []
+
+
+def test_a_floor_says_nothing_of_a_run_that_has_stopped():
+    rows = tuple(r for r in records([2.0] * 400, rates={"tokens_per_second": 900.0}) if r.at < NOW - 900)
+    assert isinstance(judge("throughput_floor", frame(progress={"records": rows}), floor=1000.0), Unknown)

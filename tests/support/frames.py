@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from detectors.frame import Attempt, Frame, GpuRef, Phase, Progress, StepRecord
-from detectors.telemetry import GpuReading, NodeView, SourceHealth, empty_history
+from detectors.telemetry import GpuReading, History, NodeView, SourceHealth, empty_history
 
 NOW = 1_700_000_000.0
 
@@ -57,3 +59,23 @@ def frame(
         "history": empty_history(refs),
     }
     return Frame(now=NOW, run="train", nodes=nodes, **(usual | more))
+
+
+def history(gpus: int, seconds: float = 1800.0, names: str = "NVIDIA H100 80GB HBM3", **columns: Any) -> History:
+    """Rows of ten seconds up to now over `gpus` GPUs of node n1; a column is a number, or one for each GPU."""
+    rows = int(seconds / 10) + 1
+    shape = (rows, gpus)
+    usual = {
+        "power_watts": 600.0, "utilization_ratio": 1.0, "memory_utilization_ratio": 0.5, "memory_used_ratio": 0.9,
+        "temperature_celsius": 60.0, "sm_clock_mhz": 1700.0,
+    }  # fmt: skip
+    return History(
+        gpus=tuple(GpuRef("n1", f"GPU-n1-{i}", i, names) for i in range(gpus)),
+        at=NOW - 10.0 * np.arange(rows)[::-1],
+        progressing=np.ones(rows, np.bool_),
+        power_limit_watts=np.full(gpus, 700.0, np.float32),
+        **{
+            name: np.broadcast_to(np.asarray(columns.get(name, value), np.float32), shape)
+            for name, value in usual.items()
+        },
+    )

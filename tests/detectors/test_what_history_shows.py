@@ -1,0 +1,116 @@
+"""Signatures that look at half an hour of readings: the GPU that is slow, and steps that nobody can read."""
+
+from __future__ import annotations
+
+import pytest
+
+from detectors.frame import LogSource, Phase
+from detectors.registry import load_plugins
+from detectors.verdict import Clear, Finding, Firing, Unknown
+from tests.support.frames import NOW, frame, history
+
+PLUGINS = load_plugins()
+NAN = float("nan")
+
+
+def judge(name: str, seen, **settings):
+    plugin = PLUGINS[name]
+    return plugin.build(plugin.config(**settings)).check(seen)
+
+
+def found(name: str, seen) -> list[Finding]:
+    verdict = judge(name, seen)
+    return list(verdict.findings) if isinstance(verdict, Firing) else []
+
+
+def clocks(*mhz: float, **more) -> list[str]:
+    seen = frame(history=history(len(mhz), sm_clock_mhz=list(mhz), **more))
+    return [f"{f.subject.gpu_index}" for f in found("slow_gpu", seen)]
+
+
+@pytest.mark.parametrize(
+    ("mhz", "named"),
+    [
+        pytest.param([1700] * 7 + [1400], ["7"], id="one at a lower clock is named"),
+        pytest.param([1700] * 8, [], id="all alike"),
+        pytest.param([1700] * 7 + [1660], [], id="two percent are within the spread of cards"),
+        pytest.param([1700] * 5 + [1400] * 3, [], id="three of eight are no odd ones out"),
+        pytest.param([1700] * 7 + [1980], [], id="a faster one holds nobody up"),
+        pytest.param([1700] * 7 + [NAN], [], id="one that is not known is not called slow"),
+        pytest.param([1700, 1400], [], id="two cannot tell who is the odd one"),
+    ],
+)
+def test_slow_gpu(mhz, named):
+    assert clocks(*mhz) == named
+
+
+def test_idle_gpus_clock_down_and_are_not_slow():
+    busy = [1.0] * 7 + [0.0]
+    assert clocks(*[1700] * 7, 345, utilization_ratio=busy) == []
+
+
+def test_a_slow_gpu_is_judged_only_while_the_run_trains_and_for_ten_minutes():
+    mhz = [1700] * 7 + [1400]
+    saving = Phase(name="checkpoint", since_at=NOW - 30)
+    assert isinstance(judge("slow_gpu", frame(history=history(8, sm_clock_mhz=mhz), phase=saving)), Unknown)
+    assert isinstance(judge("slow_gpu", frame(history=history(8, 300, sm_clock_mhz=mhz))), Unknown)
+
+
+def unread(**more):
+    progress = {
+        "source": False, "last_step": None, "first_step_at": None, "last_step_at": None, "last_progress_at": None,
+        "last_line_at": NOW - 20,
+    }  # fmt: skip
+    logs = (LogSource(path="/log", lines=4000, last_line_at=NOW - 20),)
+    attempt = {"started_at": NOW - 4000} | more.pop("attempt", {})
+    return frame(progress=progress | more.pop("progress", {}), attempt=attempt, log_sources=logs, **more)
+
+
+def test_lines_without_a_step_while_gpus_work_are_told_as_blindness():
+    (one,) = found("monitoring_blind", unread(history=history(8)))
+    assert one.severity.label == "warning"
+    assert "none was read as a step" in one.summary
+
+
+def test_a_spin_without_any_step_is_told_as_a_doubt_and_never_as_a_page():
+    (one,) = found("monitoring_blind", unread(history=history(8, power_watts=150.0)))
+    assert one.severity.label == "warning"
+    assert "it may hang" in one.summary
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        pytest.param(
+            unread(history=history(8), attempt={"started_at": NOW - 1000}), id="a start may take half an hour"
+        ),
+        pytest.param(unread(history=history(8, utilization_ratio=0.0)), id="idle GPUs may wait for their data"),
+        pytest.param(
+            unread(history=history(8), progress={"last_line_at": NOW - 3000}), id="no lines: a start that hangs"
+        ),
+        pytest.param(unread(history=history(8), attempt={"stopped": "cancelled"}), id="it was cancelled"),
+        pytest.param(frame(history=history(8)), id="steps are read"),
+    ],
+)
+def test_where_nothing_is_hidden_it_is_quiet(seen):
+    assert isinstance(judge("monitoring_blind", seen), Clear)
+
+
+@pytest.mark.parametrize(
+    ("used", "held", "count"),
+    [
+        pytest.param([1.0] * 6 + [0.0] * 2, 0.9, 2, id="two held and idle"),
+        pytest.param([1.0] * 6 + [0.0] * 2, 0.0, 0, id="free ones are not this run's"),
+        pytest.param([0.0] * 8, 0.9, 0, id="all idle is a stall's matter"),
+        pytest.param([1.0] * 6 + [NAN] * 2, 0.9, 0, id="unknown is not idle"),
+        pytest.param([1.0] * 8, 0.9, 0, id="all work"),
+    ],
+)
+def test_gpu_idle(used, held, count):
+    told = found("gpu_idle", frame(history=history(8, utilization_ratio=used, memory_used_ratio=held)))
+    assert [f.evidence["gpus_idle"] for f in told] == ([count] if count else [])
+
+
+def test_idle_for_twenty_minutes_is_not_yet_known():
+    seen = frame(history=history(8, 1200, utilization_ratio=[1.0] * 6 + [0.0] * 2))
+    assert isinstance(judge("gpu_idle", seen), Unknown)
