@@ -15,9 +15,12 @@ HINT = "ibstat, ip -s link and nvidia-smi nvlink -s on the node; reseat or excha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFaultConfig:
-    """PCIe is judged on busy GPUs alone: an idle link saves power by running narrow."""
+    """PCIe is judged on busy GPUs alone: an idle link saves power by running narrow. A port flaps when it went down
+    `flaps` times within `flap_seconds`."""
 
     busy_ratio: float = 0.5
+    flaps: int = 2
+    flap_seconds: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,10 @@ class LinkFault:
 
     def _judge(self, frame: Frame, node: NodeView) -> Iterator[Finding]:
         troubles = [f"{port} is down" for port in (node.host.links_down if node.host is not None else ())]
+        for port, times in node.flaps_at.items():
+            count = sum(frame.now - at <= self.config.flap_seconds for at in times)
+            if count >= self.config.flaps:
+                troubles.append(f"{port} went down {count} times")
         for gpu in node.gpus:
             busy = gpu.utilization_ratio is not None and gpu.utilization_ratio >= self.config.busy_ratio
             if busy and gpu.pcie_width and gpu.pcie_width_max and gpu.pcie_width < gpu.pcie_width_max:

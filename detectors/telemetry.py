@@ -134,6 +134,8 @@ class NodeView:
     health: Mapping[str, SourceHealth] = field(default_factory=dict)
     host: HostReading | None = None
     xids: tuple[XidEvent, ...] = ()
+    memory_ratios: tuple[tuple[float, float], ...] = ()  # (at, share in use) of the last hour, a point a minute
+    flaps_at: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # port -> when it went down
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ import pytest
 
 from detectors.frame import LogSource, Phase
 from detectors.registry import load_plugins
+from detectors.telemetry import HostReading
 from detectors.verdict import Clear, Finding, Firing, Unknown
-from tests.support.frames import NOW, frame, history
+from tests.support.frames import NOW, frame, history, node
 
 PLUGINS = load_plugins()
 NAN = float("nan")
@@ -114,3 +115,29 @@ def test_gpu_idle(used, held, count):
 def test_idle_for_twenty_minutes_is_not_yet_known():
     seen = frame(history=history(8, 1200, utilization_ratio=[1.0] * 6 + [0.0] * 2))
     assert isinstance(judge("gpu_idle", seen), Unknown)
+
+
+def climbing(ratios: list[float]) -> list[str]:
+    points = tuple((NOW - 60.0 * (len(ratios) - 1 - i), ratio) for i, ratio in enumerate(ratios))
+    seen = frame(node("n1", host=HostReading(), memory_ratios=points), node("n2", host=HostReading()))
+    return [f.summary for f in found("host_memory", seen)]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "fires"),
+    [
+        pytest.param([0.6 + 0.005 * i for i in range(40)], True, id="a leak that fills the node within two hours"),
+        pytest.param([0.6 + 0.0005 * i for i in range(40)], False, id="one that takes a day"),
+        pytest.param([0.1 + 0.01 * i for i in range(31)], False, id="data that is still being loaded"),
+        pytest.param([0.3] * 20 + [0.8] * 20, False, id="a step upwards that stays"),
+        pytest.param([0.8] * 40, False, id="much and even"),
+        pytest.param([0.6 + 0.01 * i for i in range(15)], False, id="a quarter of an hour is too short"),
+    ],
+)
+def test_memory_that_climbs(ratios, fires):
+    assert bool(climbing(ratios)) is fires
+
+
+def test_a_port_that_went_down_twice_within_half_an_hour_flaps():
+    seen = [node("n1", host=HostReading(), flaps_at={"mlx5_0/1": (NOW - ago, NOW - 60)}) for ago in (600, 7200)]
+    assert [bool(found("link_fault", frame(one, node("n2")))) for one in seen] == [True, False]

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from detectors.telemetry import GpuReading, NodeView, XidEvent
+from watcher.daemon.host_trend import HostTrend
 from watcher.snapshot import Snapshot, XidLine
 
 XIDS = 200
@@ -33,6 +34,7 @@ class NodeFold:
     ecc_last: dict[str, int] = field(default_factory=dict)
     corrected: dict[str, tuple[float, int]] = field(default_factory=dict)  # uuid -> when, volatile corrected errors
     corrected_rates: dict[str, tuple[float, float]] = field(default_factory=dict)
+    host_trend: HostTrend = field(default_factory=HostTrend)
     xids: deque[XidEvent] = field(default_factory=lambda: deque(maxlen=XIDS))
 
     def failed(self, error: str) -> None:
@@ -43,6 +45,8 @@ class NodeFold:
         """Take a snapshot; answers the GPUs whose volatile uncorrectable ECC count went up since the last one."""
         self.failures, self.error, self.answered_at = 0, None, at
         self.snapshot = snapshot
+        if snapshot.host is not None:
+            self.host_trend.add(at, snapshot.host)
         self.read_at = None if snapshot.gpus_age_seconds is None else at - snapshot.gpus_age_seconds
         for event in snapshot.events:
             if isinstance(event, XidLine):
@@ -143,4 +147,6 @@ class NodeFold:
             health=snapshot.health if snapshot is not None else {},
             host=snapshot.host if snapshot is not None and self.failures == 0 else None,
             xids=tuple(self.xids),
+            memory_ratios=tuple(self.host_trend.memory),
+            flaps_at={port: tuple(times) for port, times in self.host_trend.flaps.items()},
         )
