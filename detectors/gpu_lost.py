@@ -25,14 +25,17 @@ class GpuLost:
     config: GpuLostConfig
 
     def check(self, frame: Frame) -> Verdict:
-        findings, blind = [], []
+        findings: list[Finding] = []
+        blind = []
         for node in frame.nodes:
             if not node.gpus_fresh:
                 blind.append(node.name)
+                findings += self._fallen(frame, node)
                 continue
             findings += [self._lost(frame, node, gpu) for gpu in node.gpus if gpu.state == "lost"]
             lost = {gpu.uuid for gpu in node.gpus}
             if not node.gpus:
+                findings += self._fallen(frame, node)
                 continue  # the driver answers nothing at all: monitoring_blind, never "GPU dead"
             findings += [self._missing(frame, node, uuid) for uuid in node.missing_uuids if uuid not in lost]
             findings += self._fewer(frame, node)
@@ -46,6 +49,17 @@ class GpuLost:
         index = node.inventory.get(uuid)
         present = f"{len(node.gpus)} of {len(node.inventory)} GPUs answer"
         return self._finding(frame, node, uuid, index, f"GPU {index} of {node.name} is missing ({present}), {uuid}")
+
+    def _fallen(self, frame: Frame, node: NodeView) -> list[Finding]:
+        """Without readings the kernel log alone says so."""
+        recent = [x for x in node.xids if frame.now - x.at <= self.config.attribution_seconds and x.code in FALLEN_XIDS]
+        uuids = dict.fromkeys(x.gpu_uuid for x in recent)
+        return [
+            self._finding(
+                frame, node, uuid, node.inventory.get(uuid or ""), f"A GPU of {node.name} is lost, {uuid or '?'}"
+            )
+            for uuid in uuids
+        ]
 
     def _fewer(self, frame: Frame, node: NodeView) -> list[Finding]:
         """Fewer than the config expects, and the inventory never saw the others."""

@@ -314,3 +314,18 @@ def test_an_xid_without_a_uuid_is_told_by_its_pci_address():
     event = XidEvent(at=NOW - 5, code=62, pci_bus_id="0000:3b:00.0")
     (one,) = found("xid", frame(node("n1", xids=(event,)), node("n2")))
     assert "0000:3b:00.0" in one.summary
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_a_gpu_off_the_bus_is_lost_by_the_kernel_log_alone_where_the_driver_answers_nothing(fresh):
+    hung = node("n1", (), gpus_fresh=fresh, inventory={"GPU-n1-0": 0}, xids=(xid(79),))
+    (one,) = found("gpu_lost", frame(hung, node("n2")))
+    assert one.key == "n1/gpu_lost/GPU-n1-0"
+    assert "XID 79" in one.summary
+    assert found("xid", frame(hung, node("n2"))) == []
+
+
+def test_a_gpu_that_came_back_after_it_fell_off_the_bus_is_still_told_of():
+    back = node("n1", xids=(xid(79, 300),))
+    assert found("gpu_lost", frame(back, node("n2"))) == []
+    assert [f.severity.label for f in found("xid", frame(back, node("n2")))] == ["critical"]
