@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detectors.frame import Scheduler
-from tests.support.runs import FREE, IDLE, START, WORK, Level, ScriptedRun, opened, resolved
+from tests.support.runs import FREE, IDLE, SPIN, START, WORK, Level, ScriptedRun, opened, resolved
 from watcher.events import LogEvent
 
 BANNER = LogEvent(event="phase", phase="startup", edge="start")
@@ -291,3 +291,24 @@ def test_a_healthy_run_is_quiet_whatever_its_pace(every, stride):
     run.steps(60, 7200 if every > 1 else 900, every, 1, stride)
     run.play(7200 if every > 1 else 900)
     assert told(run) == []
+
+
+def test_one_bad_step_that_four_ranks_print_is_one_record_and_no_page():
+    run = ScriptedRun(gpus=2)
+    for step in range(1, 200):
+        for rank in range(4):
+            loss = float("nan") if step == 150 else 2.0
+            run.say(60 + 10 * step + 0.1 * rank, LogEvent(event="step", step=step, rank=rank, loss=loss))
+    run.play(2000)
+    assert told(run) == []
+
+
+def test_the_rank_that_is_behind_is_named_when_all_wait_for_it():
+    run = ScriptedRun(gpus=2)
+    for step in range(1, 121):
+        for rank in range(4):
+            if rank != 2 or step <= 100:
+                run.say(60 + 10 * step + 0.1 * rank, LogEvent(event="step", step=step, rank=rank))
+    run.level = lambda node, index, t: WORK if t <= 1260 else SPIN
+    (page,) = opened(run.play(1800))
+    assert "rank 2 (last step 100 of 120)" in page.incident.summary
