@@ -86,10 +86,15 @@ def read_csv(lines: Iterable[str], zone: tzinfo, where: str) -> Iterator[Reading
 
 
 def _reading(row: dict[str, str], zone: tzinfo) -> Reading | None:
-    at = _instant(row["timestamp"], zone)
+    at, gpu = _instant(row["timestamp"], zone), gpu_of(row)
+    return None if at is None or gpu is None else Reading(at, gpu)
+
+
+def gpu_of(row: dict[str, str]) -> GpuReading | None:
+    """A GPU from the cells of one row, by the names of its columns; None where nothing says which GPU."""
     index = NUMBER.fullmatch(row.get("index", "").strip())
     uuid = (row.get("uuid") or row.get("gpu_uuid") or "").strip()
-    if at is None or (index is None and not uuid):
+    if index is None and not uuid:
         return None
     number = int(float(index[0])) if index else 0
     values: dict[str, Any] = {}
@@ -112,7 +117,7 @@ def _reading(row: dict[str, str], zone: tzinfo) -> Reading | None:
         values["error"] = errors[0][:80]
     if not uuid or uuid.startswith("["):
         uuid = f"index-{number}"
-    return Reading(at, GpuReading(uuid=uuid, index=number, **values))
+    return GpuReading(uuid=uuid, index=number, **values)
 
 
 def _instant(text: str, zone: tzinfo) -> float | None:
