@@ -74,8 +74,7 @@ class NotRestarted:
         return Finding(
             signature="not_restarted",
             subject=Subject(run=frame.run),
-            # a cancel is a person's doing, who most likely knows
-            severity=Severity.WARNING if attempt.stopped == "cancelled" else Severity.CRITICAL,
+            severity=Severity.CRITICAL,
             summary=f"The run {how} {step} and nothing has run for {duration(seconds)}: {sure}",
             evidence={key: value for key, value in evidence.items() if value is not None},
             hint=HINT,

@@ -164,12 +164,12 @@ def test_a_run_at_its_time_limit_that_nothing_goes_on_with_is_paged_after_a_quar
     assert 900 <= at(page) - 1810 <= 940
 
 
-def test_a_run_that_a_person_cancelled_is_only_a_warning():
+def test_a_run_that_a_person_cancelled_and_nobody_starts_again_is_told():
     run = trained()
     died(run, 1810, LogEvent(event="error", kind="slurm_cancelled", message="CANCELLED"))
     run.play(4000)
     assert [(t.incident.signature, t.incident.severity.label) for t in opened(run.transitions)] == [
-        ("not_restarted", "warning")
+        ("not_restarted", "critical")
     ]
 
 
