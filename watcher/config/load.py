@@ -12,6 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 MAX_BYTES = 4 << 20
 MAX_PROBLEMS = 100
+MAX_NODES = 200_000
+MAX_DEPTH = 50
 CLOSE_ENOUGH = 60.0
 Loc = tuple[int | str, ...]
 M = TypeVar("M", bound=BaseModel)
@@ -57,30 +59,53 @@ def read_yaml(path: Path) -> tuple[Any, dict[Loc, int]]:
         raise ConfigError([f"{path}:{line}: not YAML: {error.problem or error.context}"]) from None
     except yaml.YAMLError as error:
         raise ConfigError([f"{path}: not YAML: {error}"]) from None
-    lines: dict[Loc, int] = {}
-    doubled: list[str] = []
-    if node is not None:
-        _walk(node, (), lines, doubled, str(path))
-    if doubled:
-        raise ConfigError(doubled)
-    return yaml.safe_load(text) or {}, lines
+    walk = _Walk(str(path))
+    try:
+        if node is not None:
+            walk.visit(node, ())
+        values = yaml.safe_load(text) or {}
+    except (RecursionError, _TooMuchError):
+        raise ConfigError([f"{path}: nested too deeply, or anchors that repeat each other without end"]) from None
+    except yaml.YAMLError as error:  # a tag that is not plain data
+        raise ConfigError([f"{path}: {' '.join(str(error).split())}"[:300]]) from None
+    if walk.doubled:
+        raise ConfigError(walk.doubled)
+    return values, walk.lines
 
 
-def _walk(node: yaml.Node, at: Loc, lines: dict[Loc, int], doubled: list[str], where: str) -> None:
-    lines.setdefault(at, node.start_mark.line + 1)
-    if isinstance(node, yaml.MappingNode):
-        seen: set[Hashable] = set()
-        for key, value in node.value:
-            name = key.value
-            place = (*at, name)
-            if name in seen:
-                doubled.append(f"{where}:{key.start_mark.line + 1}: {dotted(place)}: the key stands here twice")
-            seen.add(name)
-            lines[place] = key.start_mark.line + 1
-            _walk(value, place, lines, doubled, where)
-    elif isinstance(node, yaml.SequenceNode):
-        for number, value in enumerate(node.value):
-            _walk(value, (*at, number), lines, doubled, where)
+class _TooMuchError(Exception):
+    """More nodes than any config has."""
+
+
+class _Walk:
+    """The line of each key, and keys that stand twice. Anchors are walked where they are used, within a bound."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.lines: dict[Loc, int] = {}
+        self.doubled: list[str] = []
+        self._left = MAX_NODES
+
+    def visit(self, node: yaml.Node, at: Loc) -> None:
+        self._left -= 1
+        if self._left < 0 or len(at) > MAX_DEPTH:
+            raise _TooMuchError
+        self.lines.setdefault(at, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            seen: set[Hashable] = set()
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    continue
+                place = (*at, key.value)
+                if key.value in seen:
+                    line = key.start_mark.line + 1
+                    self.doubled.append(f"{self.where}:{line}: {dotted(place)}: the key stands here twice")
+                seen.add(key.value)
+                self.lines[place] = key.start_mark.line + 1
+                self.visit(value, place)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, value in enumerate(node.value):
+                self.visit(value, (*at, number))
 
 
 def dotted(loc: Sequence[int | str]) -> str:

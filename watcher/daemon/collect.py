@@ -55,7 +55,15 @@ class Collector:
             snapshot = parse_snapshot(json.loads(body))
             answer = Answer(node, self._clock.time(), snapshot)
             self._since[node] = f"{snapshot.stream}:{snapshot.next_seq}"
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, SnapshotError, SecretError) as error:
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+            OSError,
+            ValueError,
+            RecursionError,
+            SnapshotError,
+            SecretError,
+        ) as error:
             answer = Answer(node, self._clock.time(), None, self._reason(url, error))
         if note is not None:
             note(body, answer)
@@ -88,7 +96,7 @@ class Collector:
                 return f"the name in {url} is not known: set daemon.agents.addresses"
             case aiohttp.ClientConnectorError():
                 return f"cannot connect to {url}: {error.strerror or error.os_error}; is runwatch-agent running there?"
-            case json.JSONDecodeError() | UnicodeDecodeError():
+            case json.JSONDecodeError() | UnicodeDecodeError() | RecursionError():
                 return f"{url} does not answer JSON: is this a runwatch agent?"
             case _:
                 return f"{url}: {type(error).__name__} {error}"[:300]

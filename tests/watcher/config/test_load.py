@@ -10,6 +10,9 @@ from watcher.config.agent import AgentConfig
 from watcher.config.daemon import DaemonConfig
 from watcher.config.load import ConfigError, load
 
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]\n" for i in range(1, 9)
+)
 RUN = "runs: [{name: r, nodes: n1}]\n"
 
 
@@ -50,6 +53,10 @@ def problems(tmp_path: Path, text: str, model=DaemonConfig) -> list[str]:
         ("daemon: {}\ndaemon: {}\n", ":2: daemon: the key stands here twice"),
         ("daemon: [\n", "not YAML"),
         ("- a\n", ""),
+        ("a: &a [*a]\n", "anchors that repeat each other"),
+        (LAUGHS, "anchors that repeat each other"),
+        ("[" * 3000, "not YAML"),
+        ("a: !!python/object:os.system x\n", "could not determine a constructor"),
         ("runs: [{name: r, logs: [{path: /l, patterns: {step: '(?P<step>'}}]}]\n", "runs[0].logs[0].patterns.step"),
         ("runs: [{name: r, logs: [{path: /l, patterns: {step: '(?=x)(?P<step>1)'}}]}]\n", "logs[0].patterns.step"),
     ],

@@ -71,6 +71,7 @@ async def endless(request: web.Request) -> web.StreamResponse:
         pytest.param(saying(b"no", 401), "refuses the token", id="another token"),
         pytest.param(saying(b"no", 404), "something else than a runwatch agent", id="another service"),
         pytest.param(saying(b"<html>"), "does not answer JSON", id="a web page"),
+        pytest.param(saying(b"[" * 200_000), "does not answer JSON", id="nested without end"),
         pytest.param(saying(b"[1]"), "not a JSON object", id="another JSON"),
         pytest.param(saying(b'{"version": 99, "node": "n"}'), "snapshot version 99, this daemon version 1", id="newer"),
         pytest.param(saying(b'{"version": 1}'), "node: Field required", id="a torn snapshot"),
