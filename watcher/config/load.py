@@ -54,6 +54,8 @@ def read_yaml(path: Path) -> tuple[Any, dict[Loc, int]]:
         raise ConfigError([f"{path}: not UTF-8 text at byte {error.start}"]) from None
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"]) from None
+    except RecursionError:
+        raise ConfigError([f"{path}: not YAML: nested too deeply"]) from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError([f"{path}:{line}: not YAML: {error.problem or error.context}"]) from None

@@ -17,6 +17,15 @@ from watcher.snapshot import SnapshotError, parse_snapshot
 MAX_BYTES = 8 << 20  # of one answer; a full ring of events has about 2 MiB
 AT_ONCE = 256
 CHUNK = 1 << 16
+FAILURES = (
+    aiohttp.ClientError,
+    TimeoutError,
+    OSError,
+    ValueError,
+    RecursionError,  # JSON that nests without end
+    SnapshotError,
+    SecretError,
+)
 
 
 class Collector:
@@ -55,15 +64,7 @@ class Collector:
             snapshot = parse_snapshot(json.loads(body))
             answer = Answer(node, self._clock.time(), snapshot)
             self._since[node] = f"{snapshot.stream}:{snapshot.next_seq}"
-        except (
-            aiohttp.ClientError,
-            TimeoutError,
-            OSError,
-            ValueError,
-            RecursionError,
-            SnapshotError,
-            SecretError,
-        ) as error:
+        except FAILURES as error:
             answer = Answer(node, self._clock.time(), None, self._reason(url, error))
         if note is not None:
             note(body, answer)
