@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 
 from watcher.config.listen import Listen
@@ -21,5 +22,6 @@ def bind(listen: Listen) -> socket.socket:
         sock.listen(128)
     except OSError as error:
         sock.close()
-        raise ListenError(f"cannot listen on {listen}: {error.strerror}; is another one running there?") from None
+        advice = "; is another one running there?" if error.errno == errno.EADDRINUSE else ""
+        raise ListenError(f"cannot listen on {listen}: {error.strerror}{advice}") from None
     return sock

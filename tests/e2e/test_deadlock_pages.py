@@ -72,6 +72,7 @@ class Site:
         self.epoch = time.time()
         self.drivers = {node: FakeNvml(folder / node, node=node) for node in NODES}
         self.agents, self.addresses = [], {}
+        self.started: list[subprocess.Popen[str]] = []
         for node in NODES:
             config = {"agent": {"node": node, "listen": "127.0.0.1:0", "logs": [str(self.log)]}, **self._time()}
             process, address = self._start("agent", config, self.drivers[node].env(), node)
@@ -92,6 +93,7 @@ class Site:
                 [sys.executable, "-m", "watcher", what, "--config", str(file)],
                 env=env, stderr=err, stdout=subprocess.DEVNULL, text=True,
             )  # fmt: skip
+        self.started.append(process)
         self.until(lambda: " listens on " in said.read_text() or process.poll() is not None, f"{what} starts")
         text = said.read_text()
         assert " listens on " in text, text
@@ -139,7 +141,7 @@ class Site:
         raise AssertionError(f"not within {DEADLINE:.0f} s: {what}; pager {self.pager.events}")
 
     def close(self) -> None:
-        for process in [*self.agents, *([self.daemon] if self.daemon else [])]:
+        for process in self.started:
             process.kill()
             process.wait()
         self.pager.server.shutdown()

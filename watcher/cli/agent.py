@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,8 @@ from watcher.cli._command import Command, UsageError
 
 if TYPE_CHECKING:
     from watcher.config.agent import AgentSection
+
+log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from watcher.clock import SystemClock
     from watcher.config.agent import AgentConfig
     from watcher.config.load import ConfigError, load
+    from watcher.config.notes import unreadable_files
     from watcher.guard import package_problems
     from watcher.log_setup import set_up_logging
     from watcher.sources.bindings import check_pynvml
@@ -51,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
     except ImportError as error:
         raise UsageError(str(error)) from error
     set_up_logging()
+    for note in unreadable_files(config):
+        log.warning("%s", note)
     clock = SystemClock(config.clock_scale, config.clock_epoch)
     follower = LogFollower(section.logs, section.node, section.state_file, clock) if section.logs else None
     gpus = NvmlSource(clock, stuck_seconds=section.gpu_stuck_seconds)

@@ -38,6 +38,8 @@ def _check(path: Path) -> list[str]:
 
 
 def _agent(path: Path, config: Any) -> list[str]:
+    from watcher.config.notes import unreadable_files
+
     section = config.agent
     logs = ", ".join(log.path for log in section.logs) or "none: the daemon will see no steps from this node"
     guarded = "with a token" if section.token_file is not None else "without a token, loopback only"
@@ -46,25 +48,26 @@ def _agent(path: Path, config: Any) -> list[str]:
         f"  node    {section.node}",
         f"  listen  {section.listen}, {guarded}",
         f"  logs    {logs}",
+        *(f"  note    {note}" for note in unreadable_files(config)),
     ]
 
 
 def _daemon(path: Path, config: Any) -> list[str]:
+    from watcher.config.notes import daemon_notes
+
     section = config.daemon
     lines = [
         f"{path}: ok, a daemon's file",
         f"  listen    {section.listen}",
         f"  database  {section.database}",
         f"  dead man  {'set' if section.dead_man else 'not set: nobody notices when this daemon dies'}",
-        f"  channels  {', '.join(config.channels) or 'none: nobody will be paged'}",
+        f"  channels  {', '.join(config.channels) or 'none'}",
     ]
     for run in config.runs:
         nodes = f"{len(run.nodes)} node{'s' if len(run.nodes) != 1 else ''}"
         logs = ", ".join(log.path for log in run.logs) or "what the agents follow"
         lines.append(f"  run       {run.name}: {nodes}, logs: {logs}")
-    if not config.runs:
-        lines.append("  runs      none: nothing is watched")
-    return lines
+    return [*lines, *(f"  note      {note}" for note in daemon_notes(config))]
 
 
 COMMAND = Command("check-config", "check a config file and print every error", add_arguments, run, order=30)

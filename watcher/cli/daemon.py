@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from pathlib import Path
 
 from watcher.cli._command import Command, UsageError
+
+log = logging.getLogger(__name__)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +24,7 @@ def run(args: argparse.Namespace) -> int:
     from watcher.clock import SystemClock
     from watcher.config.daemon import DaemonConfig
     from watcher.config.load import ConfigError, load
+    from watcher.config.notes import daemon_notes
     from watcher.daemon.build import build, token_of
     from watcher.daemon.http import build_app
     from watcher.daemon.serve import serve
@@ -35,6 +39,8 @@ def run(args: argparse.Namespace) -> int:
     if problems := package_problems():
         raise UsageError("\n".join(problems))
     set_up_logging()
+    for note in daemon_notes(config):
+        log.warning("%s", note)
     clock = SystemClock(config.clock_scale, config.clock_epoch)
     try:
         sock = bind(config.daemon.listen)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -37,6 +38,10 @@ class AgentSection(Section):
 class AgentConfig(Section):
     """The whole file. `clock_scale` and `clock_epoch` are for tests alone: the process lives that many times faster."""
 
+    ELSEWHERE: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("daemon", "runs", "detectors", "channels", "routes", "paging", "maintenance"),
+        "belongs in the daemon's own file, for `runwatch daemon`",
+    )
     agent: AgentSection = Field(default_factory=AgentSection)
     clock_scale: float = Field(default=1.0, gt=0)
     clock_epoch: float | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -103,6 +103,7 @@ class RunSection(Section):
 class DaemonConfig(Section):
     """The whole file. `clock_scale` and `clock_epoch` are for tests alone: the process lives that many times faster."""
 
+    ELSEWHERE: ClassVar[dict[str, str]] = {"agent": "belongs in the agent's own file, for `runwatch agent`"}
     daemon: DaemonSection = DaemonSection()
     runs: tuple[RunSection, ...] = ()
     detectors: Detectors | None = None

@@ -15,6 +15,14 @@ MAX_PROBLEMS = 100
 MAX_NODES = 200_000
 MAX_DEPTH = 50
 CLOSE_ENOUGH = 60.0
+PLAIN = {  # what YAML calls the things that pydantic misses
+    "missing": "is missing",
+    "string_type": "must be a text",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping (name: value)",
+    "model_type": "must be a mapping (name: value)",
+}
 Loc = tuple[int | str, ...]
 M = TypeVar("M", bound=BaseModel)
 
@@ -66,6 +74,8 @@ def read_yaml(path: Path) -> tuple[Any, dict[Loc, int]]:
         if node is not None:
             walk.visit(node, ())
         values = yaml.safe_load(text) or {}
+        if isinstance(values, dict):  # `runs:` with nothing below, or all of it commented out, is the default
+            values = {key: value for key, value in values.items() if value is not None}
     except (RecursionError, _TooMuchError):
         raise ConfigError([f"{path}: nested too deeply, or anchors that repeat each other without end"]) from None
     except yaml.YAMLError as error:  # a tag that is not plain data
@@ -123,9 +133,10 @@ def _problems(error: ValidationError, model: type[BaseModel], where: str, lines:
         loc: Loc = _real(tuple(item["loc"]), lines)
         message = item["msg"].removeprefix("Value error, ")
         if item["type"] == "extra_forbidden":
-            message = "unknown key" + _suggestion(str(loc[-1]), _keys_at(model, loc[:-1]))
-        elif item["type"] == "missing":
-            message = "is missing"
+            elsewhere = getattr(model, "ELSEWHERE", {}).get(loc[0]) if len(loc) == 1 else None
+            message = elsewhere or "unknown key" + _suggestion(str(loc[-1]), _keys_at(model, loc[:-1]))
+        else:
+            message = PLAIN.get(item["type"], message)
         line = next((lines[loc[:n]] for n in range(len(loc), -1, -1) if loc[:n] in lines), None)
         place = f"{where}:{line}" if line is not None else where
         yield f"{place}: {dotted(loc)}: {message}" if loc else f"{place}: {message}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from alerts.desk import AlertDesk
@@ -16,7 +17,8 @@ from watcher.clock import Clock
 from watcher.daemon.answer import Answer
 from watcher.daemon.collect import Collector
 from watcher.daemon.dead_man import DeadManSwitch
-from watcher.daemon.evaluate import Evaluator
+from watcher.daemon.evaluate import Evaluator, watching
+from watcher.daemon.fold import RunFold
 from watcher.daemon.lateness import lateness
 from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
@@ -58,6 +60,7 @@ class Daemon:
     shared_logs: Sequence[SharedLogs] = ()
     recorder: Recorder | None = None
     dead_man: DeadManSwitch | None = None
+    config_hash: str = ""
     on_transitions: Callable[[Sequence[Transition]], None] = lambda transitions: None
     evaluator: Evaluator = field(default_factory=Evaluator)
     frames: dict[str, Frame] = field(default_factory=dict)
@@ -65,6 +68,8 @@ class Daemon:
     health: Health = field(init=False)
     _before: tuple[float, float] | None = None  # wall and monotonic clock of the last cycle
     _skipped: bool = False
+    _failed: dict[str, str] = field(default_factory=dict)  # run -> what went wrong with it in this cycle
+    _failed_before: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.health = Health(self.clock.time())
@@ -89,13 +94,16 @@ class Daemon:
         self.answers = {answer.node: answer for answer in answers}
         if self.recorder is not None:
             await asyncio.to_thread(self.recorder.flush)
+        self._failed_before, self._failed = self._failed, {}
         for run in self.runs:
             for node in run.fold.nodes:
                 if node in self.answers:
-                    run.fold.observe(self.answers[node])
+                    with self._guarded(run.fold):
+                        run.fold.observe(self.answers[node])
         for logs in self.shared_logs:
-            lines, statuses = await logs.read()
-            logs.fold.observe_log(self.clock.time(), lines, statuses)
+            with self._guarded(logs.fold):
+                lines, statuses = await logs.read()
+                logs.fold.observe_log(self.clock.time(), lines, statuses)
         now = self.clock.time()
         if self._jumped(now) and not self._skipped:  # never twice: slow cycles must not end all judging
             self.health.skipped_count += 1
@@ -107,7 +115,7 @@ class Daemon:
         transitions = await asyncio.to_thread(self._decide, judged, facts, now)
         tell_open(self.runs, self.desk.incidents)
         self.on_transitions(transitions)
-        await self._good_cycle(now)
+        self._good_cycle(now)
 
     def _jumped(self, now: float) -> bool:
         """A suspended machine, a stepped clock or a cycle that hung: what was read before says nothing about now."""
@@ -124,20 +132,32 @@ class Daemon:
     def _judge(self, now: float) -> list[Judged]:
         judged = [lateness(self.health.tick_seconds, self.interval_seconds)]
         for run in self.runs:
-            frame = run.fold.frame(now)
-            self.frames[frame.run] = frame
-            judged += self.evaluator.judge(frame, run.detectors)
+            with self._guarded(run.fold):
+                frame = run.fold.frame(now)
+                self.frames[frame.run] = frame
+                judged += self.evaluator.judge(frame, run.detectors)
+        judged += [watching(run.fold.settings.name, self._failed.get(run.fold.settings.name)) for run in self.runs]
         return judged
+
+    @contextmanager
+    def _guarded(self, fold: RunFold) -> Iterator[None]:
+        """What goes wrong with one run is said and stops no other."""
+        name = fold.settings.name
+        try:
+            yield
+        except Exception as error:  # whatever it is, the other runs go on
+            if name not in self._failed and name not in self._failed_before:
+                log.exception("watching failed run=%s", name)
+            self._failed[name] = repr(error)[:300]
 
     def _decide(self, judged: Sequence[Judged], facts: dict[str, RunFacts], now: float) -> tuple[Transition, ...]:
         transitions = self.desk.evaluate(judged, facts, now)
         self.save(self.runs)
         return transitions
 
-    async def _good_cycle(self, now: float) -> None:
-        if self.desk.store_error is not None or not all(worker.alive for worker in self.workers):
+    def _good_cycle(self, now: float) -> None:
+        if self._failed or self.desk.store_error is not None or not all(worker.alive for worker in self.workers):
             return
         self.health.last_good_cycle_at = now
-        tick = self.clock.monotonic()
-        if self.dead_man is not None and self.dead_man.is_due(tick):
-            await asyncio.to_thread(self.dead_man.ping, now, tick)
+        if self.dead_man is not None:
+            self.dead_man.ping_when_due(now, self.clock.monotonic())

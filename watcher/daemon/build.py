@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import secrets
@@ -90,6 +91,7 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         ],
         recorder=Recorder(recording.path, recording.file_bytes, recording.keep_files) if recording else None,
         dead_man=DeadManSwitch(_url(dead_man.url, dead_man.url_file), dead_man.interval_seconds) if dead_man else None,
+        config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:12],
     )
     return daemon, keeper
 

@@ -11,7 +11,7 @@ from typing import Any
 from alerts.incidents import Judged, Mode
 from detectors.frame import Frame
 from detectors.registry import Detector, Plugin
-from detectors.verdict import CLEAR, Finding, Firing, Severity, Subject, Unknown, Verdict
+from detectors.verdict import CLEAR, Finding, Firing, Severity, Subject, Unknown, Verdict, firing
 
 log = logging.getLogger(__name__)
 
@@ -82,3 +82,20 @@ def _broken(frame: Frame, name: str, error: Exception) -> Finding:
         evidence={"detector": name},
         hint="The daemon's log has the traceback; the other detectors go on.",
     )
+
+
+def watching(run: str, error: str | None) -> Judged:
+    """`watching_failed`: what came in about a run could not be taken in or judged. None: all went well."""
+    findings = []
+    if error is not None:
+        findings.append(
+            Finding(
+                signature="watching_failed",
+                subject=Subject(run=run),
+                severity=Severity.WARNING,
+                summary=f"Run {run} is not fully watched: {error}"[:300],
+                evidence={"error": error},
+                hint="This is a fault of the watchdog; its log has the traceback. Other runs are watched on.",
+            )
+        )
+    return Judged(signature="watching_failed", family="watching_failed", run=run, verdict=firing(findings))

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from alerts.desk import UnknownIncident
 from alerts.incidents import Incident
+from alerts.outbox import JournalError
 from alerts.secret import Secret, SecretError
 from watcher.daemon.ack_page import PREFIX, ack_routes
 from watcher.daemon.false_alarms import keep
@@ -101,7 +102,7 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
         Route("/docs/{name}", runbook),
         *ack_routes(daemon.desk),
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused, JournalError: _store_failed})
     if token is not None:
         app.add_middleware(BearerToken, token=token)
     return app
@@ -190,3 +191,8 @@ def _json(value: Any) -> Response:
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, status_code=error.status_code)
+
+
+async def _store_failed(request: Request, error: Exception) -> Response:
+    """What is live is told from memory; only what ended long ago needs the database."""
+    return JSONResponse({"error": str(error)}, status_code=503)

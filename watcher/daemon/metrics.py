@@ -32,6 +32,7 @@ class DaemonMetrics(MetricsCollector):
     def _own(self) -> Iterator[Metric]:
         health = self._daemon.health
         yield _gauge("runwatch_build_info", "Version of the daemon.", [(("version", __version__), 1.0)])
+        yield _gauge("runwatch_config_info", "Which config is in use.", [(("hash", self._daemon.config_hash), 1.0)])
         yield _plain("runwatch_tick_duration_seconds", "How long the last cycle took.", health.tick_seconds)
         yield _plain("runwatch_last_tick_timestamp_seconds", "End of the last cycle.", health.last_tick_at)
         yield _plain(

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+import detectors
 from watcher.cli.main import main
 
 
@@ -60,6 +61,26 @@ def test_a_database_that_cannot_be_is_one_line_and_exit_1(tmp_path, capsys):
     assert main(["daemon", "--config", str(file)]) == 1
     (line,) = [x for x in capsys.readouterr().err.splitlines() if x.startswith("runwatch daemon:")]
     assert place.rpartition("/")[0] in line
+
+
+def test_packages_that_something_shadows_stop_the_daemon_with_exit_2(tmp_path, capsys, monkeypatch):
+    file = tmp_path / "c.yaml"
+    file.write_text("{}")
+    monkeypatch.setattr(detectors, "__path__", [*detectors.__path__, str(tmp_path / "detectors")])
+    assert main(["daemon", "--config", str(file)]) == 2
+    assert "package detectors comes from" in capsys.readouterr().err
+
+
+def test_a_daemon_that_would_page_nobody_says_so_before_it_listens(tmp_path, caplog):
+    file = tmp_path / "c.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        key = {"oncall": {"pagerduty": {"routing_key_file": "/nope/key"}}}
+        file.write_text(json.dumps({"daemon": {"listen": listen}, "channels": key}))
+        assert main(["daemon", "--config", str(file)]) == 1
+    said = caplog.text
+    assert "runs: none, nothing is watched" in said
+    assert "channels.oncall.pagerduty.routing_key_file: secret file /nope/key: No such file" in said
 
 
 def test_status_without_a_daemon_is_one_line_and_exit_1(tmp_path, capsys):

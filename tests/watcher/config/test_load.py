@@ -48,6 +48,9 @@ def problems(tmp_path: Path, text: str, model=DaemonConfig) -> list[str]:
         ("runs: [{name: r, nodes: 'n[1-'}]\n", ":1: runs[0].nodes: not a hostlist"),
         ("runs: [{name: r}, {name: r}]\n", ":1: two runs are called 'r'"),
         ("runs: [{nodes: n1}]\n", ":1: runs[0].name: is missing"),
+        ("runs: [{name: r, logs: }]\n", ":1: runs[0].logs: must be a list"),
+        ("daemon: {agents: }\n", ":1: daemon.agents: must be a mapping"),
+        ("agent: {}\n", ":1: agent: belongs in the agent's own file"),
         ("routes: [{to: oncal}]\n", "no channel is called 'oncal'"),
         ("channels: {a: {}}\n", ":1: channels.a: a channel is one of "),
         ("daemon: {}\ndaemon: {}\n", ":2: daemon: the key stands here twice"),
@@ -116,3 +119,14 @@ def test_secrets_are_never_shown(tmp_path):
     shown = repr(config) + str(config.model_dump()) + config.model_dump_json()
     assert "R-SECRET-1" not in shown
     assert "S-2" not in shown
+
+
+def test_a_section_that_is_all_commented_out_is_the_default(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("daemon:\n  # listen: x\nruns:\nchannels:\nroutes:\n")
+    assert load(file, DaemonConfig) == DaemonConfig()
+
+
+def test_the_daemons_file_given_to_the_agent_is_told_so(tmp_path):
+    for line in problems(tmp_path, "daemon: {}\nruns: []\n", AgentConfig):
+        assert "belongs in the daemon's own file" in line

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,34 @@ def test_a_cycle_that_fails_is_counted_and_the_next_one_comes(house):
     house.agents.ask_all = asks
     house.cycles(1)
     assert house.daemon.health.error is None
+
+
+def test_a_run_whose_data_cannot_be_taken_in_is_said_and_stops_neither_other_runs_nor_itself(tmp_path):
+    house = House(tmp_path)
+    sick = ScriptedRun(nodes=("n1",))
+    other = WatchedRun(sick.fold, build_detectors(load_plugins()))
+    sick.fold.settings = replace(sick.fold.settings, name="sick")
+    house.daemon.runs = [other, *house.daemon.runs]
+    observe = sick.fold.observe
+
+    def refuse(answer: Answer) -> None:
+        raise RuntimeError("no idea what this is")
+
+    sick.fold.observe = refuse
+    house.run.steps(60, 900, 10, 1)
+    house.run.level = lambda node, index, t: WORK if t <= 900 else SPIN
+    house.cycles(120)
+    assert {(i.run, i.signature) for i in house.daemon.desk.incidents.values() if i.state == "open"} >= {
+        ("sick", "watching_failed"),
+        ("train", "low_power_deadlock"),
+    }
+    assert house.daemon.health.last_good_cycle_at is None, "nobody outside may believe that all is well"
+    assert house.daemon.health.errors_count == 0
+    sick.fold.observe = observe
+    house.cycles(10)
+    assert "watching_failed" not in house.open_signatures
+    assert house.daemon.health.last_good_cycle_at is not None
+    house.store.close()
 
 
 @pytest.mark.parametrize(("seconds", "late"), [(0.0, False), (29.0, False), (31.0, True)])

@@ -22,13 +22,15 @@ from watcher.daemon.collect import Collector
 from watcher.daemon.evaluate import build_detectors
 from watcher.daemon.http import build_app
 from watcher.daemon.pipeline import WatchedRun
-from watcher.daemon.store import Store
+from watcher.daemon.store import Store, StoreError
 
 KEY = "train/stall"
 
 
 class Client:
     """Calls the ASGI app in-process."""
+
+    daemon: Daemon
 
     def __init__(self, app: Starlette, token: str | None = "T") -> None:
         self.app, self.token = app, token
@@ -80,7 +82,10 @@ def client(tmp_path: Path):
         daemon.frames["train"] = frame
         desk.evaluate(daemon.evaluator.judge(frame, watched.detectors), {"train": facts_from_frame(frame)}, clock.now)
     daemon.health.last_tick_at = clock.now
-    yield Client(build_app(daemon, Secret("T"), store.history))
+    daemon.config_hash = "abc123"
+    made = Client(build_app(daemon, Secret("T"), store.history))
+    made.daemon = daemon
+    yield made
     store.close()
 
 
@@ -141,3 +146,19 @@ def test_metrics_count_the_open_incident_and_start_at_zero(client):
     assert 'runwatch_incidents_open{severity="critical"} 1.0' in text
     assert 'runwatch_detector_failures_total{detector="crash"} 0.0' in text
     assert "T\n" not in text
+
+
+def test_without_the_database_what_is_live_is_told_and_the_rest_is_a_503_in_words(client):
+    def broken() -> list[Any]:
+        raise StoreError("database /x.db: disk I/O error; see the file and its disk")
+
+    client = Client(build_app(client.daemon, Secret("T"), broken))
+    assert client.json(f"/api/incidents/{KEY}")["state"] == "open"
+    assert client.json("/api/incidents")["incidents"][0]["key"] == KEY
+    for path in ("/api/incidents?state=all", "/api/incidents/none"):
+        status, text = client.ask(path)
+        assert (status, json.loads(text)["error"][:15]) == (503, "database /x.db:")
+
+
+def test_metrics_say_which_config_is_in_use(client):
+    assert 'runwatch_config_info{hash="abc123"} 1.0' in client.ask("/metrics")[1]
