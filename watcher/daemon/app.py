@@ -34,6 +34,7 @@ class Health:
 
     started_at: float
     last_tick_at: float | None = None
+    last_ok_at: float | None = None  # the last cycle that did not fail
     last_good_cycle_at: float | None = None
     tick_seconds: float = 0.0
     ticks_count: int = 0
@@ -42,8 +43,8 @@ class Health:
     error: str | None = None
 
     def is_live(self, now: float, interval: float) -> bool:
-        """The loop turns: a cycle ended within the last six."""
-        return now - (self.last_tick_at if self.last_tick_at is not None else self.started_at) < 6 * interval + 30
+        """The loop turns and its cycles do not fail: a cycle ended within the last six."""
+        return now - (self.last_ok_at if self.last_ok_at is not None else self.started_at) < 6 * interval + 30
 
 
 @dataclass(slots=True)
@@ -79,7 +80,7 @@ class Daemon:
         began = self.clock.monotonic()
         try:
             await self._cycle()
-            self.health.error = None
+            self.health.error, self.health.last_ok_at = None, self.clock.time()
         except Exception as error:  # the loop must turn whatever a cycle meets
             self.health.errors_count += 1
             if self.health.error is None:

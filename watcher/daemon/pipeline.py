@@ -1,4 +1,4 @@
-"""The deciding part of the daemon, without a clock, socket or file: daemon, replay, demo and tests share it."""
+"""The deciding part without a clock, socket or file, for replay and tests; the daemon does the same with a desk."""
 
 from __future__ import annotations
 

@@ -120,6 +120,7 @@ def test_a_cycle_that_fails_is_counted_and_the_next_one_comes(house):
     house.cycles(3)
     assert house.daemon.health.errors_count == 3
     assert "no more files" in house.daemon.health.error
+    assert not house.daemon.health.is_live(house.clock.now + 100, 10.0)
     house.agents.ask_all = asks
     house.cycles(1)
     assert house.daemon.health.error is None

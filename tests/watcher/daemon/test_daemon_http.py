@@ -81,7 +81,7 @@ def client(tmp_path: Path):
         frame = run.fold.frame(clock.now)
         daemon.frames["train"] = frame
         desk.evaluate(daemon.evaluator.judge(frame, watched.detectors), {"train": facts_from_frame(frame)}, clock.now)
-    daemon.health.last_tick_at = clock.now
+    daemon.health.last_tick_at = daemon.health.last_ok_at = clock.now
     daemon.config_hash = "abc123"
     made = Client(build_app(daemon, Secret("T"), store.history))
     made.daemon = daemon
