@@ -1,4 +1,7 @@
-"""`runwatch suspects`: the strike ledger by node; `--slurm` prints the --exclude= line."""
+"""`runwatch suspects`: the strike ledger by node; `--slurm` prints the --exclude= line.
+
+Asks the daemon; with `--database` reads its file instead, also while no daemon runs.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from watcher.cli._api import DaemonApi, Refused, add_daemon_arguments
@@ -21,16 +25,18 @@ WEEK_SECONDS = 7 * 86_400.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--slurm", action="store_true", help="only the --exclude= line: struck twice in a week")
     parser.add_argument("--json", action="store_true", help="one JSON object a strike")
+    parser.add_argument("--database", type=Path, metavar="FILE", help="read the daemon's database, ask no daemon")
     add_daemon_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
+    from watcher.daemon.store import StoreError
+
     try:
-        answer = DaemonApi(args).get("/api/suspects")
-    except Refused as error:
+        strikes, now = _strikes(args)
+    except (Refused, StoreError) as error:
         print(f"runwatch suspects: {error}", file=sys.stderr)
         return 1
-    strikes, now = answer["strikes"], answer["now"]
     if args.json:
         for strike in strikes:
             print(json.dumps(strike))
@@ -40,6 +46,17 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(account(strikes, now)) or "no node has been struck")
     return 0
+
+
+def _strikes(args: argparse.Namespace) -> tuple[list[dict[str, Any]], float]:
+    """And the moment at which they are looked at."""
+    if args.database is None:
+        answer = DaemonApi(args).get("/api/suspects")
+        return answer["strikes"], answer["now"]
+    from watcher.clock import SystemClock
+    from watcher.daemon.ledger_file import read_ledger
+
+    return read_ledger(args.database), SystemClock().time()
 
 
 def excluded(strikes: Sequence[Mapping[str, Any]], now: float) -> list[str]:
