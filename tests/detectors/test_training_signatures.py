@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -59,9 +60,40 @@ def test_loss_nan_names_the_first_bad_step_whatever_the_log_interval():
     assert one.severity.label == "critical"
 
 
-def test_endless_skipping_is_told_and_single_skipped_steps_are_not():
+def test_records_that_all_count_nan_steps_are_told():
     assert found("loss_nan", losses([2.0] * 12, nan_steps=1))
     assert not found("loss_nan", losses([2.0] * 12, nan_steps=0))
+
+
+@pytest.mark.parametrize(
+    ("count", "stride", "skipped", "fires"),
+    [
+        pytest.param(60, 1, 1, True, id="sixty steps one by one"),
+        pytest.param(34, 1, 1, False, id="a scaler that comes down from 2^32"),
+        pytest.param(4, 100, 100, True, id="three whole records of a hundred"),
+        pytest.param(60, 10, 9, False, id="one step in ten still counts"),
+        pytest.param(60, 1, 0, False, id="none skipped"),
+        pytest.param(60, 1, None, False, id="the log does not say"),
+    ],
+)
+def test_endless_skipping(count, stride, skipped, fires):
+    rows = records([2.0] * count, stride=stride, skipped_steps=skipped)
+    assert bool(found("loss_nan", frame(progress={"records": rows}))) is fires
+
+
+@pytest.mark.parametrize(
+    ("scales", "fires"),
+    [
+        pytest.param([65536.0 / 2**i for i in range(17)] + [1.0] * 3, True, id="it fell there and stays"),
+        pytest.param([65536.0 / 2**i for i in range(17)], False, id="it has only just come there"),
+        pytest.param([1.0] * 40, False, id="bf16 is there always"),
+        pytest.param([4.0, 2.0, 1.0, 1.0, 1.0], False, id="a scale that never stood high"),
+        pytest.param([65536.0, *[1.0] * 5, 2.0], False, id="it rises again"),
+    ],
+)
+def test_a_loss_scale_on_its_floor(scales, fires):
+    rows = tuple(replace(r, loss_scale=scale) for r, scale in zip(records([2.0] * len(scales)), scales, strict=True))
+    assert bool(found("loss_nan", frame(progress={"records": rows}))) is fires
 
 
 def test_a_log_without_losses_is_not_called_well():
