@@ -110,6 +110,7 @@ class Learnt:
     power: PowerBand | None = None
     spin_while_stepping_seconds: float = 0.0  # longest low-power stretch seen while steps went on
     save_interval: GapStats | None = None  # between completed checkpoints
+    save_length: GapStats | None = None  # from start to end, where the log tells both
     origin: str = ""
 
 
@@ -214,6 +215,7 @@ class Frame:
     scheduler: Scheduler | None = None
     last_checkpoint_at: float | None = None
     last_checkpoint_step: int | None = None
+    save_started_at: float | None = None  # one began then and has not been completed
     gpu_hour_price: float | None = None
     currency: str = "USD"
     expected_start_at: float | None = None

@@ -185,7 +185,7 @@ def saved(ago: float, usual: float = 1200.0, count: int = 4, **more):
 
 def test_a_save_three_times_late_is_told_with_what_would_be_lost():
     (one,) = found("checkpoint_overdue", saved(3700))
-    assert "40 steps would be lost" in one.summary
+    assert "40 steps, 1 h 1 m, would be lost now" in one.summary
     assert one.severity.label == "warning"
 
 
@@ -207,6 +207,30 @@ def test_saves_that_are_not_overdue(seen):
 
 def test_how_often_it_saves_has_to_be_seen_first():
     assert isinstance(judge("checkpoint_overdue", saved(9000, count=1)), Unknown)
+
+
+def unfinished(ago: float, moved: float = 5.0, length: float | None = 120.0, interval: float = 1200.0):
+    seen = saved(1000)
+    told = None if length is None else GapStats(longest_seconds=length, median_seconds=length, count=4)
+    usual = GapStats(longest_seconds=interval, median_seconds=interval, count=4)
+    learnt = Learnt(save_interval=usual, save_length=told)
+    moving = replace(seen.progress, last_step_at=NOW - moved)
+    return replace(seen, learnt=learnt, save_started_at=NOW - ago, progress=moving)
+
+
+@pytest.mark.parametrize(
+    ("seen", "fires"),
+    [
+        pytest.param(unfinished(1900), True, id="training goes on and it never ends"),
+        pytest.param(unfinished(1700), False, id="half an hour is given to each"),
+        pytest.param(unfinished(1900, length=900.0), False, id="a run whose saves take long"),
+        pytest.param(unfinished(1900, interval=7200.0), False, id="the next save may tell the end"),
+        pytest.param(unfinished(1900, moved=2000.0), False, id="all wait for it: a stall"),
+        pytest.param(unfinished(1900, length=None), False, id="a log that never told an end"),
+    ],
+)
+def test_a_save_that_began_and_never_ends(seen, fires):
+    assert [f.summary.startswith("A save began") for f in found("checkpoint_overdue", seen)] == [True] * fires
 
 
 def strike(node: str, ago: float, **more) -> Strike:

@@ -237,8 +237,9 @@ class RunFold:
             log_tail=tuple(self._tail),
             strikes=self.ledger.of(self.nodes),
             scheduler=self.scheduler,
-            last_checkpoint_at=self._progress.last_checkpoint_at,
-            last_checkpoint_step=self._progress.last_checkpoint_step,
+            last_checkpoint_at=self._progress.saves.completed_at,
+            last_checkpoint_step=self._progress.saves.completed_step,
+            save_started_at=self._progress.saves.started_at,
             gpu_hour_price=self.settings.gpu_hour_price,
             currency=self.settings.currency,
             expected_start_at=self.settings.expected_start_at,
@@ -278,7 +279,8 @@ class RunFold:
             durations=lengths,
             power=self._band,
             spin_while_stepping_seconds=self._spin.longest_seconds,
-            save_interval=self._progress.save_interval.stats(),
+            save_interval=self._progress.saves.interval.stats(),
+            save_length=self._progress.saves.length.stats(),
             origin=f"attempt {self._progress.attempt.number}",
         )
 

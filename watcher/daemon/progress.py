@@ -15,6 +15,7 @@ from detectors.frame import Attempt, PastAttempt, Phase, Progress, RunError, Ste
 from watcher.daemon.bursts import burst_seconds, is_one_lump
 from watcher.daemon.gaps import Gaps
 from watcher.daemon.pace import PaceKeeper
+from watcher.daemon.saves import Saves
 from watcher.events import LogEvent
 
 RECORDS = 1024
@@ -34,7 +35,7 @@ class RunProgress:
     phase: Phase = field(default_factory=lambda: Phase(since_at=0.0))
     gaps: dict[str, Gaps] = field(default_factory=dict)
     durations: dict[str, Gaps] = field(default_factory=dict)
-    save_interval: Gaps = field(default_factory=Gaps)
+    saves: Saves = field(default_factory=Saves)
     records: deque[StepRecord] = field(default_factory=lambda: deque(maxlen=RECORDS))
     pace: PaceKeeper = field(default_factory=PaceKeeper)
     arrivals: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=ARRIVALS))
@@ -48,8 +49,6 @@ class RunProgress:
     last_progress_at: float | None = None
     steps_seen: int = 0
     total_steps: int | None = None
-    last_checkpoint_at: float | None = None
-    last_checkpoint_step: int | None = None
     between: bool = False  # a phase other than training lies since the last record
     stalled: bool = False  # a stall is open: how long it takes is nothing to learn from
     implied_end: bool = False  # the end is only implied by the final step, no marker said so
@@ -94,6 +93,7 @@ class RunProgress:
         self.steps_seen = 0
         self.total_steps = None
         self.between = self.implied_end = False
+        self.saves.new_attempt()
 
     def _summary(self, at: float) -> PastAttempt:
         attempt = self.attempt
@@ -145,6 +145,7 @@ class RunProgress:
         if self.last_step is not None and step <= self.last_step:
             return  # another rank's or file's line of a step that is known
         self._resume_training(at)
+        self.saves.stepped(at, self.last_step, self.attempt.started_at)
         self.arrivals.append((at, step))
         previous, before_at = self.last_step, self.last_progress_at
         self._moved(at)
@@ -225,6 +226,8 @@ class RunProgress:
         if name == "finished":
             self._finished(at)
             return
+        if name == "checkpoint" and edge == "start":
+            self.saves.started(at)
         if edge == "end":
             self._phase_end(at, name)
         elif name == "training":
@@ -246,12 +249,7 @@ class RunProgress:
             # a result without a start: further data sets may follow, the next step line tells
             self.phase = Phase(name="evaluation", since_at=at)
         if name == "checkpoint":
-            if self.last_checkpoint_at is not None and self._in_attempt(self.last_checkpoint_at):
-                self.save_interval.add(at - self.last_checkpoint_at)
-            self.last_checkpoint_at, self.last_checkpoint_step = at, self.last_step
-
-    def _in_attempt(self, at: float) -> bool:
-        return self.attempt.started_at is not None and at >= self.attempt.started_at
+            self.saves.ended(at, self.last_step, self.attempt.started_at)
 
     def _close_phase(self, at: float) -> None:
         """The open phase ends; how long an announced one took is kept. Only a step ends a start-up."""

@@ -10,10 +10,11 @@ from watcher.daemon.gaps import Gaps
 from watcher.daemon.nodes import NodeFold
 from watcher.daemon.pace import PaceKeeper
 from watcher.daemon.progress import RunProgress
+from watcher.daemon.saves import Saves
 
 NUMBERS = (
     "source", "last_line_at", "last_step", "last_step_at", "first_step", "first_step_at", "last_progress_at",
-    "steps_seen", "total_steps", "last_checkpoint_at", "last_checkpoint_step", "between", "implied_end", "best_step",
+    "steps_seen", "total_steps", "between", "implied_end", "best_step",
 )  # fmt: skip
 RECORDS = 256  # enough for every baseline; more would make each save larger for nothing
 NODE = ("inventory", "last_seen", "lost_at", "ecc_baseline", "ecc_last", "failures", "answered_at")
@@ -26,7 +27,7 @@ def dump_progress(run: RunProgress) -> dict[str, Any]:
         "phase": asdict(run.phase),
         "gaps": {name: gaps.values() for name, gaps in run.gaps.items()},
         "durations": {name: gaps.values() for name, gaps in run.durations.items()},
-        "save_interval": run.save_interval.values(),
+        "saves": run.saves.dump(),
         "records": [asdict(record) for record in list(run.records)[-RECORDS:]],
         "arrivals": list(run.arrivals),
         "rank_steps": list(run.rank_steps.items()),
@@ -42,7 +43,7 @@ def load_progress(raw: dict[str, Any]) -> RunProgress:
     run.phase = Phase(**raw["phase"])
     run.gaps = {name: Gaps.of(values) for name, values in raw["gaps"].items()}
     run.durations = {name: Gaps.of(values) for name, values in raw["durations"].items()}
-    run.save_interval = Gaps.of(raw["save_interval"])
+    run.saves = Saves.load(raw["saves"])
     run.records.extend(StepRecord(**record) for record in raw["records"])
     run.arrivals.extend((at, step) for at, step in raw["arrivals"])
     run.rank_steps = {int(rank): step for rank, step in raw["rank_steps"]}
