@@ -24,7 +24,10 @@ class OddGpu:
 
 
 def slow_gpus(frame: Frame, window_seconds: float, below_ratio: float, sigmas: float) -> tuple[OddGpu, ...] | None:
-    """GPUs whose clock lies below that of their peers throughout the window. None = cannot be told."""
+    """GPUs whose clock lies below that of their peers throughout the window. None = cannot be told.
+
+    Clocks of one card jump from reading to reading under a power cap; its median over the window does not.
+    """
     history = frame.history
     rows = history.rows_since(frame.now - window_seconds)
     clock = history.sm_clock_mhz[rows].astype(np.float64)
@@ -39,20 +42,26 @@ def slow_gpus(frame: Frame, window_seconds: float, below_ratio: float, sigmas: f
     if counted.sum() < 0.5 * len(clock):
         return None
     working = working[counted]
-    middle = np.nanmedian(working, axis=1, keepdims=True)
-    spread = 1.4826 * np.nanmedian(np.abs(working - middle), axis=1, keepdims=True)
+    seldom = np.isnan(working).sum(axis=0) > (1 - ROWS_RATIO) * len(working)
+    if seldom.all():
+        return None
+    own = np.full(working.shape[1], np.nan)
+    own[~seldom] = np.nanmedian(working[:, ~seldom], axis=0)
+    middle = float(np.nanmedian(own))
+    spread = 1.4826 * float(np.nanmedian(np.abs(own - middle)))
     with np.errstate(invalid="ignore"):
-        low = working < np.minimum(middle * (1 - below_ratio), middle - sigmas * spread)
-        odd = low.sum(axis=0) >= ROWS_RATIO * len(working)
-    places = np.flatnonzero(odd)
+        apart = own < min(middle * (1 - below_ratio), middle - sigmas * spread)
+        peers = np.nanmedian(working, axis=1, keepdims=True)
+        lasting = (working < peers * (1 - below_ratio / 2)).sum(axis=0) >= ROWS_RATIO * len(working)
+    places = np.flatnonzero(apart & lasting)
     if len(places) > max(1, FEW_RATIO * clock.shape[1]):
         return ()
     power, heat = history.power_watts[rows], history.temperature_celsius[rows]
     return tuple(
         OddGpu(
             frame.gpus[i],
-            float(np.nanmedian(working[:, i])),
-            float(np.median(middle)),
+            float(own[i]),
+            middle,
             _median(power[:, i].astype(np.float64)),
             _median(heat[:, i].astype(np.float64)),
         )

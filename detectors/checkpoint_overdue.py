@@ -16,11 +16,13 @@ HINT = "Look at free space and quota of the checkpoint directory, and at the las
 class CheckpointOverdueConfig:
     """Against the median interval between completed saves of this run, once `learnt_count` were seen. A save that
     began while training goes on is never completed after `unfinished_seconds`, `length_times` its longest length and
-    its longest interval."""
+    its longest interval. Where the log tells starts alone, the longest interval counts, and `implied_least_seconds`:
+    programs that print no end often save only when the loss is better."""
 
     interval_times: float = 3.0
     learnt_count: int = 2
     least_seconds: float = 300.0
+    implied_least_seconds: float = 1800.0
     length_times: float = 3.0
     unfinished_seconds: float = 1800.0
 
@@ -40,7 +42,10 @@ class CheckpointOverdue:
         first_step = frame.progress.first_step_at
         if first_step is None:
             return Unknown("the attempt has not made a step yet")
-        limit = max(self.config.least_seconds, self.config.interval_times * learnt.median_seconds)
+        least, usual = self.config.least_seconds, learnt.median_seconds
+        if frame.learnt.saves_implied:
+            least, usual = self.config.implied_least_seconds, learnt.longest_seconds
+        limit = max(least, self.config.interval_times * usual)
         seconds = frame.now - max(last, first_step)
         if seconds <= limit:
             return CLEAR

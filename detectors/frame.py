@@ -110,6 +110,7 @@ class Learnt:
     power: PowerBand | None = None
     spin_while_stepping_seconds: float = 0.0  # longest low-power stretch seen while steps went on
     save_interval: GapStats | None = None  # between completed checkpoints
+    saves_implied: bool = False  # the log tells no end of a save; the step after its start stands for it
     save_length: GapStats | None = None  # from start to end, where the log tells both
     origin: str = ""
 

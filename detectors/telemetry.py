@@ -136,6 +136,7 @@ class NodeView:
     xids: tuple[XidEvent, ...] = ()
     memory_ratios: tuple[tuple[float, float], ...] = ()  # (at, share in use) of the last hour, a point a minute
     flaps_at: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # port -> when it went down
+    link_error_rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # uuid -> PCIe, NVLink a minute
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from detectors._changed_gpu import changed_gpus
+from detectors._links import troubled_links
 from detectors._odd_gpu import slow_gpus
-from detectors.frame import Frame, Pace
+from detectors.frame import Frame, GpuRef, Pace
 from detectors.registry import Plugin
 from detectors.verdict import CLEAR, Finding, Severity, Subject, Unknown, Verdict, firing
 
 HINT = "If a GPU is named, look at its clock and heat. Else: what changed then? Network, file system, another job."
+
+LEAST_BEFORE = 5  # points; fewer do not show how much the pace jitters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +55,10 @@ class ThroughputDrop:
             return change
         if change is None:
             return CLEAR
-        odd = slow_gpus(frame, 600.0, 0.05, 6.0) or ()
-        named = ", ".join(f"{one.ref} ({one.clock_mhz:.0f} of {one.peers_mhz:.0f} MHz)" for one in odd)
+        named, links = _who(frame, change), troubled_links(frame)
+        told = [*(f"{ref} ({text})" for ref, text in named), *links]
+        who = f"stands out: {', '.join(told[:3])}" if told else "no GPU or link stands out"
+        alone = named[0][0] if len(named) == 1 else None
         ratio = change.slower_ratio
         return firing(
             [
@@ -61,15 +68,17 @@ class ThroughputDrop:
                     severity=Severity.CRITICAL if ratio >= self.config.critical_ratio else Severity.WARNING,
                     summary=(
                         f"Steps take {change.after_seconds:.4g} s, {ratio:.1%} more than the "
-                        f"{change.before_seconds:.4g} s before; {f'slow: {named}' if named else 'no GPU stands out'}"
+                        f"{change.before_seconds:.4g} s before; {who}"
                     ),
                     evidence={
                         "changed_at": change.at,
                         "step_seconds_before": change.before_seconds,
                         "step_seconds_now": change.after_seconds,
                         "slower_ratio": round(ratio, 4),
-                        "who_differs": [str(one.ref) for one in odd] or "no one differs",
-                        "gpu_uuids": [one.ref.uuid for one in odd][:3],
+                        "who_differs": told[:3] or "no one differs",
+                        "node": alone.node if alone is not None else None,
+                        "gpu_index": alone.index if alone is not None else None,
+                        "gpu_uuids": [ref.uuid for ref, _ in named][:3],
                     },
                     hint=HINT,
                     since_at=change.at,
@@ -91,7 +100,7 @@ class ThroughputDrop:
         best: tuple[float, int] | None = None
         for k in np.flatnonzero(long_enough):
             before = seconds[max(0, k - config.before_points) : k]
-            if records[max(0, k - config.before_points) : k].sum() < config.records:
+            if len(before) < LEAST_BEFORE or records[max(0, k - config.before_points) : k].sum() < config.records:
                 continue
             near = seconds[k : k + config.before_points]
             step = float(np.median(near) / np.median(before)) - 1
@@ -99,7 +108,9 @@ class ThroughputDrop:
                 best = (step, int(k))
         if best is None or best[0] < config.ratio:
             return None
-        split = best[1]
+        split = _exact(seconds, best[1], config.before_points)
+        if not long_enough[split - 1]:  # it began somewhere within the point before
+            return None
         before, after = seconds[max(0, split - config.before_points) : split], seconds[split:]
         middle = float(np.median(before))
         jitter = 1.4826 * float(np.median(np.abs(before - middle)))
@@ -107,6 +118,24 @@ class ThroughputDrop:
         recent = after[-min(len(after), config.before_points) :]
         stays = float(np.median(recent)) - middle >= floor and float((recent > middle + floor / 2).mean()) >= 0.8
         return Change(float(at[split]), middle, float(np.median(recent))) if stays else None
+
+
+def _exact(seconds: npt.NDArray[np.float64], near: int, points: int) -> int:
+    """Medians step as soon as most of a window is new; this is where the new pace began, by cumulative sums."""
+    first = max(0, near - points)
+    before, after = np.median(seconds[first:near]), np.median(seconds[near : near + points])
+    step = after - before
+    around = np.clip(seconds[first : near + points], before - step, after + step)
+    return first + int(np.argmin(np.cumsum(around - (before + after) / 2))) + 1
+
+
+def _who(frame: Frame, change: Change) -> list[tuple[GpuRef, str]]:
+    """GPUs that changed with the pace, else those that are slower than their peers."""
+    changed = changed_gpus(frame, change.at)
+    if changed:
+        return [(one.ref, one.text) for one in changed]
+    slow = slow_gpus(frame, 600.0, 0.05, 6.0) or ()
+    return [(one.ref, f"{one.clock_mhz:.0f} of {one.peers_mhz:.0f} MHz") for one in slow]
 
 
 PLUGIN = Plugin("throughput_drop", ThroughputDropConfig, ThroughputDrop)

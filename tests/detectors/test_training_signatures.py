@@ -209,6 +209,14 @@ def test_how_often_it_saves_has_to_be_seen_first():
     assert isinstance(judge("checkpoint_overdue", saved(9000, count=1)), Unknown)
 
 
+def test_where_only_starts_are_told_the_limit_is_wider():
+    seen = saved(1000, usual=60)
+    assert found("checkpoint_overdue", seen)
+    implied = replace(seen, learnt=replace(seen.learnt, saves_implied=True))
+    assert found("checkpoint_overdue", implied) == []
+    assert found("checkpoint_overdue", replace(implied, last_checkpoint_at=NOW - 1900))
+
+
 def unfinished(ago: float, moved: float = 5.0, length: float | None = 120.0, interval: float = 1200.0):
     seen = saved(1000)
     told = None if length is None else GapStats(longest_seconds=length, median_seconds=length, count=4)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from detectors.frame import LogSource, Phase
+from detectors.frame import LogSource, Pace, Phase
 from detectors.registry import load_plugins
 from detectors.telemetry import HostReading
 from detectors.verdict import Clear, Finding, Firing, Unknown
@@ -24,8 +27,8 @@ def found(name: str, seen) -> list[Finding]:
     return list(verdict.findings) if isinstance(verdict, Firing) else []
 
 
-def clocks(*mhz: float, **more) -> list[str]:
-    seen = frame(history=history(len(mhz), sm_clock_mhz=list(mhz), **more))
+def clocks(*mhz, count: int | None = None, **more) -> list[str]:
+    seen = frame(history=history(count or len(mhz), sm_clock_mhz=list(mhz), **more))
     return [f"{f.subject.gpu_index}" for f in found("slow_gpu", seen)]
 
 
@@ -45,6 +48,17 @@ def test_slow_gpu(mhz, named):
     assert clocks(*mhz) == named
 
 
+def jumping(level: float) -> np.ndarray:
+    """A clock under a power cap: it jumps by a tenth from reading to reading."""
+    return level * (1 + 0.05 * np.sin(np.arange(181) * 2.4))
+
+
+def test_clocks_that_jump_under_a_power_cap_do_not_hide_the_slow_one():
+    shifted = [np.roll(jumping(1290), 7 * i) for i in range(7)]
+    assert clocks(*np.stack([*shifted, jumping(1155)], axis=1), count=8) == ["7"]
+    assert clocks(*np.stack([*shifted, np.roll(jumping(1280), 3)], axis=1), count=8) == []
+
+
 def test_idle_gpus_clock_down_and_are_not_slow():
     busy = [1.0] * 7 + [0.0]
     assert clocks(*[1700] * 7, 345, utilization_ratio=busy) == []
@@ -55,6 +69,51 @@ def test_a_slow_gpu_is_judged_only_while_the_run_trains_and_for_ten_minutes():
     saving = Phase(name="checkpoint", since_at=NOW - 30)
     assert isinstance(judge("slow_gpu", frame(history=history(8, sm_clock_mhz=mhz), phase=saving)), Unknown)
     assert isinstance(judge("slow_gpu", frame(history=history(8, 300, sm_clock_mhz=mhz))), Unknown)
+
+
+def dropped(minutes_ago: int = 12, **columns):
+    """Six percent slower since then; `columns`: what GPU 5 of eight shows since then."""
+    seconds = [10.0] * 60 + [10.6] * minutes_ago
+    at = tuple(NOW - 60.0 * (len(seconds) - 1 - i) for i in range(len(seconds)))
+    pace = Pace(at=at, step_seconds=tuple(seconds), records=(6,) * len(seconds), world=((1, 8, 64),) * len(seconds))
+    before = {"sm_clock_mhz": 1700.0, "power_watts": 600.0, "temperature_celsius": 60.0, "utilization_ratio": 1.0}
+    shown = {}
+    for name, level in before.items():
+        shown[name] = np.full((181, 8), level) * (1 + 0.01 * np.sin(np.arange(181 * 8).reshape(181, 8)))
+        if name in columns:
+            shown[name][-6 * minutes_ago :, 5] = columns[name]
+    return frame(progress={"pace": pace}, history=history(8, **shown))
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        pytest.param({"sm_clock_mhz": 1500.0}, "n1 gpu 5 (clock -20", id="its clock fell"),
+        pytest.param({"temperature_celsius": 80.0}, "n1 gpu 5 (temperature +20", id="it became hot"),
+        pytest.param({"power_watts": 450.0}, "n1 gpu 5 (power -15", id="it draws less"),
+        pytest.param({"sm_clock_mhz": NAN, "power_watts": 450.0}, "n1 gpu 5 (power -15", id="its clock is not known"),
+        pytest.param({}, "no GPU or link stands out", id="none changed: honestly no one"),
+        pytest.param({"temperature_celsius": 62.0}, "no GPU or link stands out", id="two degrees are nothing"),
+    ],
+)
+def test_a_drop_names_the_gpu_that_changed_with_the_pace(columns, told):
+    (one,) = found("throughput_drop", dropped(**columns))
+    assert told in one.summary
+
+
+def test_a_gpu_that_was_always_different_is_not_named_for_a_drop():
+    seen = dropped()
+    seen.history.temperature_celsius.setflags(write=True)
+    seen.history.temperature_celsius[:, 5] = 85.0
+    (one,) = found("throughput_drop", seen)
+    assert "no GPU or link stands out" in one.summary
+
+
+def test_a_drop_names_the_links_that_are_not_sound():
+    bad = node("n2", host=HostReading(links_down=("mlx5_1/1",)))
+    seen = dropped()
+    (one,) = found("throughput_drop", replace(seen, nodes=(node("n1"), bad)))
+    assert "n2: mlx5_1/1 is down" in one.summary
 
 
 def unread(**more):
@@ -136,6 +195,19 @@ def climbing(ratios: list[float]) -> list[str]:
 )
 def test_memory_that_climbs(ratios, fires):
     assert bool(climbing(ratios)) is fires
+
+
+@pytest.mark.parametrize(
+    ("rates", "told"),
+    [
+        pytest.param((9.0, 0.0), "PCIe of gpu 0 repeats 9 packets a minute", id="PCIe repeats"),
+        pytest.param((0.0, 300.0), "NVLinks of gpu 0 count 300 errors a minute", id="NVLink errors"),
+        pytest.param((2.0, 5.0), "", id="a few are no fault"),
+    ],
+)
+def test_links_that_count_errors(rates, told):
+    seen = frame(node("n1", host=HostReading(), link_error_rates={"GPU-n1-0": rates}), node("n2"))
+    assert "".join(f.summary for f in found("link_fault", seen)).endswith(told)
 
 
 def test_a_port_that_went_down_twice_within_half_an_hour_flaps():

@@ -280,6 +280,7 @@ class RunFold:
             power=self._band,
             spin_while_stepping_seconds=self._spin.longest_seconds,
             save_interval=self._progress.saves.interval.stats(),
+            saves_implied=not self._progress.saves.ends_told,
             save_length=self._progress.saves.length.stats(),
             origin=f"attempt {self._progress.attempt.number}",
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from detectors.telemetry import GpuReading, NodeView, XidEvent
 from watcher.daemon.host_trend import HostTrend
+from watcher.daemon.link_errors import LinkErrors
 from watcher.snapshot import Snapshot, XidLine
 
 XIDS = 200
@@ -35,6 +36,7 @@ class NodeFold:
     corrected: dict[str, tuple[float, int]] = field(default_factory=dict)  # uuid -> when, volatile corrected errors
     corrected_rates: dict[str, tuple[float, float]] = field(default_factory=dict)
     host_trend: HostTrend = field(default_factory=HostTrend)
+    link_errors: LinkErrors = field(default_factory=LinkErrors)
     xids: deque[XidEvent] = field(default_factory=lambda: deque(maxlen=XIDS))
 
     def failed(self, error: str) -> None:
@@ -57,6 +59,7 @@ class NodeFold:
                 self.inventory[gpu.uuid] = gpu.index
                 self.last_seen[gpu.uuid] = at
             self._corrected(at, gpu)
+            self.link_errors.add(at, gpu)
             if self._ecc(gpu):
                 struck.append(gpu)
         self._note_lost(at, snapshot)
@@ -148,5 +151,6 @@ class NodeFold:
             host=snapshot.host if snapshot is not None and self.failures == 0 else None,
             xids=tuple(self.xids),
             memory_ratios=tuple(self.host_trend.memory),
+            link_error_rates=dict(self.link_errors.rates) if fresh else {},
             flaps_at={port: tuple(times) for port, times in self.host_trend.flaps.items()},
         )
