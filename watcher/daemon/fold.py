@@ -8,16 +8,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from detectors._ending import ending_of
 from detectors._shape import busy_share, held_share, spins_now
-from detectors.frame import Attempt, Frame, Learnt, LogSource, PowerBand, RunError, Scheduler, Strike
-from detectors.telemetry import GpuReading, GpuRef, History
+from detectors.frame import Attempt, Frame, Learnt, LogSource, PowerBand, Scheduler
+from detectors.telemetry import GpuRef, History
 from watcher.daemon.answer import Answer
 from watcher.daemon.history import HistoryRing
 from watcher.daemon.learning import SpinWhileStepping, power_band
 from watcher.daemon.ledger import Ledger
 from watcher.daemon.nodes import NodeFold
-from watcher.daemon.progress import RunProgress, root_cause
+from watcher.daemon.progress import RunProgress
 from watcher.daemon.saved import dump_node, dump_progress, load_band, load_node, load_progress
+from watcher.daemon.strikes import Strikes
 from watcher.events import LogEvent
 from watcher.snapshot import LogLine, LogStatus, XidLine
 
@@ -25,7 +27,6 @@ RELEARN_SECONDS = 60.0
 HELD_AGAIN = BUSY_SHARE = 0.5  # share of the GPUs
 TAIL_LINES = 20
 SEEN_FILES = 10_000
-XID_STRIKES = {48: True, 64: True, 95: True, 63: False, 92: False}  # code -> does it count, or stand there only
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class RunFold:
     def __init__(self, settings: RunSettings, ledger: Ledger | None = None) -> None:
         self.settings = settings
         self.ledger = ledger if ledger is not None else Ledger()
+        self._strikes = Strikes(settings.name, self.ledger)
         self.nodes: dict[str, NodeFold] = {name: NodeFold(name, settings.expected_gpus) for name in settings.nodes}
         self.scheduler: Scheduler | None = None
         self._progress = RunProgress(on_working=self._working)
@@ -73,11 +75,11 @@ class RunFold:
         if snapshot is None:
             node.failed(answer.error or "no answer")
             return
-        for gpu in node.answered(answer.received_at, snapshot):
-            self._strike_gpu(answer.received_at, answer.node, "ecc_uncorrectable", gpu)
+        for kind, gpu in node.answered(answer.received_at, snapshot):
+            self._strikes.of_gpu(answer.received_at, answer.node, kind, gpu)
         for event in snapshot.events:
-            if isinstance(event, XidLine) and event.code in XID_STRIKES:
-                self._strike_xid(answer.received_at, answer.node, event, snapshot.gpus)
+            if isinstance(event, XidLine):
+                self._strikes.of_xid(answer.received_at, answer.node, event, snapshot.gpus)
         lines = [event for event in snapshot.events if isinstance(event, LogLine)]
         self._take_lines(answer.received_at, lines, answer.node)
         self._statuses(answer.received_at, snapshot.logs, answer.node)
@@ -93,8 +95,8 @@ class RunFold:
         self._progress.event(at, event, node)
         if event.event == "error":
             self._tie_error(node)
-        if self._progress.attempt.number != attempt:
-            self._strike_crash()
+        if self._progress.attempt.number != attempt and self._progress.past:
+            self._strikes.of_end(self._progress.past[-1].cause, self.nodes.values())
 
     def tell_open(self, families: Collection[str]) -> None:
         """What is open for this run now: the gap that a stall makes is not learnt as one of its own."""
@@ -136,41 +138,6 @@ class RunFold:
                     self._tail = deque(status.tail, maxlen=TAIL_LINES)
                 self._progress.line(last_at)
 
-    # -- strikes -------------------------------------------------------------------------------------------------
-
-    def _strike_gpu(self, at: float, node: str, kind: str, gpu: GpuReading, detail: str = "") -> None:
-        self.ledger.add(
-            Strike(
-                at=at,
-                node=node,
-                kind=kind,
-                gpu_uuid=gpu.uuid,
-                gpu_index=gpu.index,
-                serial=gpu.serial,
-                pci_bus_id=gpu.pci_bus_id,
-                run=self.settings.name,
-                detail=detail,
-            )
-        )
-
-    def _strike_xid(self, now: float, node: str, event: XidLine, gpus: Sequence[GpuReading]) -> None:
-        pci = event.pci_bus_id
-        gpu = next((g for g in gpus if g.uuid == event.gpu_uuid or (pci is not None and g.pci_bus_id == pci)), None)
-        self.ledger.add(
-            Strike(
-                at=now - event.age_seconds,
-                node=node,
-                kind=f"xid_{event.code}",
-                gpu_uuid=gpu.uuid if gpu is not None else event.gpu_uuid,
-                gpu_index=gpu.index if gpu is not None else None,
-                serial=gpu.serial if gpu is not None else None,
-                pci_bus_id=event.pci_bus_id,
-                run=self.settings.name,
-                detail=event.message[:200],
-                counted=XID_STRIKES[event.code],
-            )
-        )
-
     def _tie_error(self, node: str | None) -> None:
         """The newest error, tied to a node of the run by its host name or by whose log it stands in."""
         errors = self._progress.attempt.errors
@@ -181,33 +148,13 @@ class RunFold:
         if place != error.node:
             error = replace(error, node=place)
             self._progress.attempt = replace(self._progress.attempt, errors=(*errors[:-1], error))
-        if error.kind == "ecc" and place is not None:
-            self.ledger.add(
-                Strike(at=error.at, node=place, kind="ecc_text", run=self.settings.name, detail=error.message[:200])
-            )
+        self._strikes.of_text(error)
 
     def _node_of(self, host: str | None) -> str | None:
         if host is None:
             return None
         short = host.split(".")[0].lower()
         return next((name for name in self.nodes if name.split(".")[0].lower() == short), None)
-
-    def _strike_crash(self) -> None:
-        """The attempt before has ended: where its cause began on a node with a hardware strike, that counts."""
-        if self._progress.past:
-            self._crash_strike(self._progress.past[-1].cause)
-
-    def _crash_strike(self, cause: RunError | None) -> None:
-        if cause is not None and cause.node is not None and cause.kind != "ecc":
-            self.ledger.add(
-                Strike(
-                    at=cause.at,
-                    node=cause.node,
-                    kind="crash_start",
-                    run=self.settings.name,
-                    detail=f"{cause.kind}: {cause.message[:160]}",
-                )
-            )
 
     # -- what is seen --------------------------------------------------------------------------------------------
 
@@ -221,7 +168,6 @@ class RunFold:
         self._note_busy(now, history)
         progress = self._progress.progress(self._busy_since)
         self._relearn(now)
-        self._crash_strike(root_cause(self._progress.attempt.errors))
         frame = Frame(
             now=now,
             run=self.settings.name,
@@ -245,6 +191,9 @@ class RunFold:
             expected_start_at=self.settings.expected_start_at,
         )
         self._spin.note(now, spins_now(frame), progress.last_step_at)
+        ending = ending_of(frame)
+        if ending is not None:  # stands in the next frame
+            self._strikes.of_end(ending.cause, self.nodes.values())
         return frame
 
     def _note_busy(self, now: float, history: History) -> None:

@@ -33,6 +33,7 @@ class NodeFold:
     lost_at: dict[str, float] = field(default_factory=dict)
     ecc_baseline: dict[str, int] = field(default_factory=dict)
     ecc_last: dict[str, int] = field(default_factory=dict)
+    remap_failed: dict[str, bool] = field(default_factory=dict)
     corrected: dict[str, tuple[float, int]] = field(default_factory=dict)  # uuid -> when, volatile corrected errors
     corrected_rates: dict[str, tuple[float, float]] = field(default_factory=dict)
     host_trend: HostTrend = field(default_factory=HostTrend)
@@ -43,8 +44,9 @@ class NodeFold:
         self.failures += 1
         self.error = error
 
-    def answered(self, at: float, snapshot: Snapshot) -> list[GpuReading]:
-        """Take a snapshot; answers the GPUs whose volatile uncorrectable ECC count went up since the last one."""
+    def answered(self, at: float, snapshot: Snapshot) -> list[tuple[str, GpuReading]]:
+        """Take a snapshot; answers the GPUs that were struck since the last one: their volatile uncorrectable ECC
+        count went up, or a row remapping failed."""
         self.failures, self.error, self.answered_at = 0, None, at
         self.snapshot = snapshot
         if snapshot.host is not None:
@@ -61,7 +63,9 @@ class NodeFold:
             self._corrected(at, gpu)
             self.link_errors.add(at, gpu)
             if self._ecc(gpu):
-                struck.append(gpu)
+                struck.append(("ecc_uncorrectable", gpu))
+            if self._remap_failed_now(gpu):
+                struck.append(("remap_failed", gpu))
         self._note_lost(at, snapshot)
         for uuid in [u for u, seen in self.last_seen.items() if at - seen > FORGET_SECONDS]:
             del self.inventory[uuid], self.last_seen[uuid]
@@ -119,6 +123,14 @@ class NodeFold:
         if count < before:
             self.ecc_baseline[gpu.uuid] = count
         return count > before
+
+    def _remap_failed_now(self, gpu: GpuReading) -> bool:
+        """It went from well to failed; how it was found at first is no event."""
+        if gpu.remap_failed is None:
+            return False
+        before = self.remap_failed.get(gpu.uuid)
+        self.remap_failed[gpu.uuid] = gpu.remap_failed
+        return before is False and gpu.remap_failed
 
     def is_fresh(self, now: float, interval: float) -> bool:
         return self.read_at is not None and now - self.read_at <= FRESH_POLLS * interval

@@ -17,7 +17,7 @@ NUMBERS = (
     "steps_seen", "total_steps", "between", "implied_end", "best_step",
 )  # fmt: skip
 RECORDS = 256  # enough for every baseline; more would make each save larger for nothing
-NODE = ("inventory", "last_seen", "lost_at", "ecc_baseline", "ecc_last", "failures", "answered_at")
+NODE = ("inventory", "last_seen", "lost_at", "ecc_baseline", "ecc_last", "remap_failed", "failures", "answered_at")
 
 
 def dump_progress(run: RunProgress) -> dict[str, Any]:

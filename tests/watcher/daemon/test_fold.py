@@ -12,7 +12,7 @@ from watcher.daemon.answer import Answer
 from watcher.daemon.fold import RunFold, RunSettings
 from watcher.daemon.ledger import Ledger
 from watcher.events import LogEvent
-from watcher.snapshot import LogLine, Snapshot
+from watcher.snapshot import LogLine, Snapshot, XidLine
 
 
 def answer(node: str, at: float, *events: LogLine, **gpu) -> Answer:
@@ -123,6 +123,27 @@ def test_ecc_counts_strike_once_per_event_and_old_counts_never():
     for at, count in ((0, 7), (10, 7), (20, 8), (30, 9), (400, 10)):
         run.observe(answer("a", START + at, ecc_volatile_uncorrected_count=count))
     assert [round(s.at - START) for s in run.frame(START + 400).strikes] == [20, 400]
+
+
+def test_a_remap_that_fails_is_a_strike_and_one_that_had_failed_before_is_none():
+    run = fold("a", "b")
+    for at, failed in ((0, False), (10, True), (20, True)):
+        run.observe(answer("a", START + at, remap_failed=failed))
+        run.observe(answer("b", START + at, remap_failed=True))
+    assert [(s.node, s.kind) for s in run.frame(START + 20).strikes] == [("a", "remap_failed")]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_contained_error_counts_only_where_it_ended_the_run(ended):
+    run = fold("a")
+    run.observe_event(START, LogEvent(event="step", step=1))
+    xid = XidLine(seq=1, age_seconds=0.0, code=94, gpu_uuid="GPU-a-0", message="contained")
+    run.observe(Answer("a", START + 10, Snapshot(node="a", stream="s", sent_at=START + 10, events=(xid,))))
+    run.observe_event(START + 12, LogEvent(event="error", kind="cuda_error", message="uncorrectable"))
+    if not ended:
+        run.observe_event(START + 20, LogEvent(event="step", step=2))
+    run.frame(START + 30)
+    assert [s.kind for s in run.ledger.all()] == (["xid_94"] if ended else [])
 
 
 def test_an_ecc_text_and_a_later_crash_on_the_same_node_are_two_strikes():
