@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from detectors._hosts import hosts_quiet
 from detectors.frame import Frame, GapStats
 
 LEARNT_COUNT = 3  # gaps of a phase before it counts as learnt
@@ -24,7 +25,7 @@ class SingleLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreeingLimits:
-    """Limits where power says the same, seconds."""
+    """Limits where power, or what the hosts do, says the same, seconds."""
 
     least_seconds: float = 120.0
     gap_times: float = 3.0
@@ -32,6 +33,7 @@ class AgreeingLimits:
     unlearnt_seconds: float = 240.0  # training and evaluation
     checkpoint_seconds: float = 1800.0  # in a save that is not learnt, power cannot tell waiting from hanging
     bursty_seconds: float = 600.0
+    quiet_seconds: float = 300.0  # the same save where the hosts do nothing either for so long
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def single_limit(frame: Frame, limits: SingleLimits) -> Limit:
 
 
 def agreeing_limit(frame: Frame, limits: AgreeingLimits) -> Limit:
-    """The same where most GPUs of the run spin at low power."""
+    """The same where a second signal agrees: GPUs that spin at low power, or hosts that do nothing."""
     if frame.phase.max_seconds is not None:
         return Limit(frame.phase.max_seconds, "your max_seconds for this phase")
     gap = learnt_gap(frame)
@@ -84,6 +86,8 @@ def agreeing_limit(frame: Frame, limits: AgreeingLimits) -> Limit:
     if gap is not None and gap.count >= LEARNT_COUNT and learnt is not None:
         return learnt
     prior = limits.checkpoint_seconds if frame.phase.name == "checkpoint" else limits.unlearnt_seconds
+    if hosts_quiet(frame, limits.quiet_seconds):
+        prior = min(prior, limits.quiet_seconds)
     if learnt is not None and learnt.seconds > prior:
         return learnt
     return Limit(prior, "default, nothing learnt yet")

@@ -11,6 +11,7 @@ import numpy as np
 from detectors._cause import causes_of
 from detectors._differs import Differs, who_differs
 from detectors._ending import ending_of
+from detectors._hosts import hosts_quiet
 from detectors._limits import AgreeingLimits, Limit, SingleLimits, agreeing_limit, learnt_gap, single_limit
 from detectors._shape import Shape, low_threshold, shape_of
 from detectors.frame import Frame
@@ -22,6 +23,7 @@ PRECISION = {
 }  # fmt: skip
 Kind = Literal["low_power_deadlock", "busy_stall", "idle_stall", "log_silent"]
 SHOWN_GPUS = 64
+QUIET_SECONDS = 60.0
 MOVING_SECONDS = 60.0  # progress younger than this, or than one learnt gap, is progress now
 IN_BAND_RATIO = 0.12  # around the learnt median, or three spreads
 ALIVE_OF_SPREAD = 0.25  # power that moves at least this share of the working spread is no endless kernel
@@ -48,6 +50,9 @@ def assess(frame: Frame, single: SingleLimits, agreeing: AgreeingLimits) -> Stal
     seconds = frame.now - progress.last_progress_at
     shape = shape_of(frame)
     limit = single_limit(frame, single)
+    if shape.idle and hosts_quiet(frame, QUIET_SECONDS):
+        agreed = agreeing_limit(frame, agreeing)
+        limit = Limit(min(limit.seconds, agreed.seconds), f"the hosts do nothing either; {agreed.origin}")
     if ending_of(frame) is not None:
         return Unknown("the attempt has ended")
     gap = learnt_gap(frame)

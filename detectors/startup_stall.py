@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from detectors._differs import who_differs
 from detectors._ending import ending_of
+from detectors._hosts import hosts_quiet
 from detectors._limits import Limit
 from detectors._shape import shape_of
 from detectors._stall import FAMILY, PRECISION, evidence, summary
@@ -18,10 +19,12 @@ HINT = "Look at the last lines of every rank and at the file system: a rank that
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupStallConfig:
-    """From the start of the attempt to its first step."""
+    """From the start of the attempt to its first step. `quiet_seconds`: of processes on all nodes that use neither
+    CPU nor disk nor network, after which it is critical at once."""
 
     warning_seconds: float = 900.0
     critical_seconds: float = 1800.0
+    quiet_seconds: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,9 @@ class StartupStall:
             return Unknown("the attempt has ended")
         started = frame.attempt.started_at
         assert started is not None
-        limit = frame.phase.max_seconds or self.config.critical_seconds
+        limit, origin = frame.phase.max_seconds or self.config.critical_seconds, "start-up limit"
+        if frame.phase.max_seconds is None and hosts_quiet(frame, self.config.quiet_seconds):
+            limit, origin = self.config.quiet_seconds, "the hosts do nothing either"
         seconds = frame.now - started
         if seconds <= min(limit, self.config.warning_seconds):
             return Unknown(f"attempt {frame.attempt.number} has not made a step yet")
@@ -67,7 +72,7 @@ class StartupStall:
                     summary=summary(frame, seconds, title, differs),
                     family=FAMILY,
                     precision=PRECISION["startup_stall"],
-                    evidence=evidence(frame, shape, seconds, Limit(limit, "start-up limit"), differs),
+                    evidence=evidence(frame, shape, seconds, Limit(limit, origin), differs),
                     hint=HINT,
                     since_at=started,
                 )

@@ -134,6 +134,7 @@ class NodeView:
     health: Mapping[str, SourceHealth] = field(default_factory=dict)
     host: HostReading | None = None
     xids: tuple[XidEvent, ...] = ()
+    quiet_since_at: float | None = None  # the run's processes use neither CPU nor disk nor network; None: who knows
     memory_ratios: tuple[tuple[float, float], ...] = ()  # (at, share in use) of the last hour, a point a minute
     flaps_at: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # port -> when it went down
     link_error_rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # uuid -> PCIe, NVLink a minute

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detectors.frame import Scheduler
-from tests.support.runs import FREE, IDLE, SPIN, START, WORK, Level, ScriptedRun, opened, resolved
+from tests.support.runs import FREE, IDLE, QUIET_HOST, SPIN, START, WORK, Level, ScriptedRun, opened, resolved
 from watcher.events import LogEvent
 
 BANNER = LogEvent(event="phase", phase="startup", edge="start")
@@ -49,6 +49,21 @@ def test_a_first_step_that_never_comes_is_a_warning_and_then_a_page():
     assert 900 <= at(first) - 20 <= 930
     raised = next(t for t in changes if t.incident.severity.label == "critical")
     assert 1800 <= at(raised) - 20 <= 1830
+
+
+@pytest.mark.parametrize(
+    ("blind", "seconds"),
+    [pytest.param((), 310, id="all do nothing"), pytest.param(("n2",), 1810, id="one cannot be seen")],
+)
+def test_a_start_in_which_all_hosts_do_nothing_is_a_page_after_five_minutes(blind, seconds):
+    run = ScriptedRun()
+    run.say(20, BANNER)
+    run.say(40, LogEvent(event="phase", phase="training", edge="start"))
+    run.level = lambda node, index, t: SPIN
+    run.host = lambda node, t: None if node in blind else QUIET_HOST
+    changes = run.play(2400)
+    page = next(t for t in changes if t.incident.severity.label == "critical")
+    assert at(page) - 20 == pytest.approx(seconds, abs=20)
 
 
 def test_the_first_step_ends_it():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.runs import FREE, IDLE, SPIN, START, WORK, Level, ScriptedRun, opened, resolved
+from tests.support.runs import FREE, IDLE, QUIET_HOST, SPIN, START, WORK, Level, ScriptedRun, opened, resolved
 from watcher.events import LogEvent
 
 
@@ -70,6 +70,26 @@ def test_idle_gpus_with_their_memory_held_are_an_idle_stall():
     run.level = lambda node, index, t: IDLE
     (page,) = opened(run.play(3000))
     assert page.incident.signature == "idle_stall"
+
+
+def test_idle_gpus_and_hosts_that_do_nothing_agree_and_page_soon():
+    run, _ = trained()
+    run.level = lambda node, index, t: IDLE
+    run.host = lambda node, t: QUIET_HOST
+    (page,) = opened(run.play(3000))
+    assert page.incident.signature == "idle_stall"
+    assert 120 <= at(page) - 1800 <= 150
+    assert "hosts do nothing" in page.incident.evidence["limit_origin"]
+
+
+def test_a_save_not_seen_before_in_which_no_host_does_anything_pages_after_five_minutes():
+    run, _ = trained()
+    run.say(1805, LogEvent(event="phase", phase="checkpoint", edge="start"))
+    run.level = lambda node, index, t: SPIN
+    run.host = lambda node, t: QUIET_HOST
+    (page,) = opened(run.play(3000))
+    assert page.incident.signature == "low_power_deadlock"
+    assert 300 <= at(page) - 1805 <= 330
 
 
 def test_a_stall_sharpens_without_a_second_incident():

@@ -8,7 +8,7 @@ from typing import Any
 
 from alerts.incidents import Hysteresis, Transition
 from detectors.registry import load_plugins
-from detectors.telemetry import GpuReading
+from detectors.telemetry import GpuReading, HostReading
 from watcher.daemon.answer import Answer
 from watcher.daemon.evaluate import build_detectors
 from watcher.daemon.fold import RunFold, RunSettings
@@ -36,6 +36,9 @@ class Level:
 WORK = Level()
 SPIN = Level(power_watts=150.0, utilization_ratio=1.0, memory_utilization_ratio=0.0, wobble_watts=1.0)
 IDLE = Level(power_watts=120.0, utilization_ratio=0.0, memory_utilization_ratio=0.0, wobble_watts=1.0)
+QUIET_HOST = HostReading(
+    run_cpu_cores=0.1, run_read_bytes_per_second=0.0, run_write_bytes_per_second=0.0, network_bytes_per_second=5e3
+)
 FREE = Level(power_watts=70.0, utilization_ratio=0.0, memory_utilization_ratio=0.0, memory_gib=0.0, wobble_watts=0.5)
 
 
@@ -59,6 +62,7 @@ class ScriptedRun:
         plugins = {k: v for k, v in load_plugins().items() if not self.only or k in self.only}
         self.fold = RunFold(settings)
         self.pipeline = Pipeline([WatchedRun(self.fold, build_detectors(plugins, self.configs))], self.hysteresis)
+        self.host: Callable[[str, float], HostReading | None] = lambda node, t: None
         self.level: Callable[[str, int, float], Level | None] = lambda node, index, t: WORK
         self.t = 0.0
         self.transitions: list[Transition] = []
@@ -113,6 +117,7 @@ class ScriptedRun:
             gpus_age_seconds=0.5,
             events=tuple(lines),
             logs=(status,),
+            host=self.host(node, self.t),
         )
         return Answer(node, now, snapshot)
 

@@ -50,7 +50,7 @@ class NodeFold:
         self.failures, self.error, self.answered_at = 0, None, at
         self.snapshot = snapshot
         if snapshot.host is not None:
-            self.host_trend.add(at, snapshot.host)
+            self.host_trend.add(at, snapshot.host, len(snapshot.gpus))
         self.read_at = None if snapshot.gpus_age_seconds is None else at - snapshot.gpus_age_seconds
         for event in snapshot.events:
             if isinstance(event, XidLine):
@@ -163,6 +163,7 @@ class NodeFold:
             host=snapshot.host if snapshot is not None and self.failures == 0 else None,
             xids=tuple(self.xids),
             memory_ratios=tuple(self.host_trend.memory),
+            quiet_since_at=self.host_trend.quiet_since if snapshot is not None and snapshot.host is not None else None,
             link_error_rates=dict(self.link_errors.rates) if fresh else {},
             flaps_at={port: tuple(times) for port, times in self.host_trend.flaps.items()},
         )
