@@ -13,6 +13,7 @@ from detectors._differs import Differs, who_differs
 from detectors._ending import ending_of
 from detectors._hosts import hosts_quiet
 from detectors._limits import AgreeingLimits, Limit, SingleLimits, agreeing_limit, learnt_gap, single_limit
+from detectors._links import troubled_links
 from detectors._shape import Shape, low_threshold, shape_of
 from detectors.frame import Frame
 from detectors.verdict import CLEAR, Clear, Finding, Severity, Stage, Subject, Unknown
@@ -127,6 +128,8 @@ def finding(frame: Frame, stall: Stall, severity: Severity, title: str, hint: st
     told = summary(frame, stall.seconds, title, differs)
     if causes:
         told = f"{told}; it began when {causes[0].text}"
+    if links := troubled_links(frame, 1):
+        told = f"{told}; {links[0]}"
     return Finding(
         signature=stall.kind,
         subject=Subject(run=frame.run),
@@ -170,6 +173,7 @@ def evidence(frame: Frame, shape: Shape, seconds: float, limit: Limit, differs: 
         "who_differs": list(differs.names) or "no one differs",
         "power": power_text(frame, shape),
         "gpus": gpu_rows(frame, shape),
+        "links": list(troubled_links(frame)) or None,
         "log_tail": list(frame.log_tail),
     }
     if differs.node is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from detectors.telemetry import HostReading
 from tests.support.runs import FREE, IDLE, QUIET_HOST, SPIN, START, WORK, Level, ScriptedRun, opened, resolved
 from watcher.events import LogEvent
 
@@ -48,6 +49,14 @@ def test_the_page_says_how_many_gpus_how_long_which_step_and_who_differs():
     assert "n2 gpu 5" in text
     assert page.incident.evidence["odd"]["gpu"] == "GPU-n2-0005"
     assert "NCCL" not in text
+
+
+def test_a_port_that_is_down_is_named_on_the_page_of_the_stall():
+    run, _ = trained()
+    run.level = lambda node, index, t: SPIN
+    run.host = lambda node, t: HostReading(links_down=("mlx5_3/1",) if node == "n2" else ())
+    stall = next(page for page in opened(run.play(2400)) if page.incident.signature == "low_power_deadlock")
+    assert "n2: mlx5_3/1 is down" in stall.incident.summary
 
 
 def test_it_says_so_when_no_one_differs():
