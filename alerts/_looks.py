@@ -66,12 +66,13 @@ class Looks:
     def __init__(self, judged: Sequence[Judged]) -> None:
         self._by_family: dict[tuple[str, bool, str], list[Verdict]] = defaultdict(list)
         self._by_signature: dict[tuple[str, bool, str], list[Verdict]] = defaultdict(list)
-        self._attempts: dict[str, int | None] = {}
+        self._attempts: dict[str, int] = {}
         for one in judged:
             shadow = one.mode == "shadow"
             self._by_family[one.run, shadow, one.family].append(one.verdict)
             self._by_signature[one.run, shadow, one.signature].append(one.verdict)
-            self._attempts[one.run] = one.attempt
+            if one.attempt is not None:  # what the watchdog says of itself knows none
+                self._attempts[one.run] = one.attempt
 
     def clear(self, incident: Incident) -> bool:
         """True only on fresh healthy data: each member of the family and each detector that had fired looked."""
