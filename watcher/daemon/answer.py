@@ -1,8 +1,11 @@
-"""What came of asking one agent once."""
+"""What came of asking about one node once, and whoever can be asked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from watcher.snapshot import Snapshot
 
@@ -15,3 +18,13 @@ class Answer:
     received_at: float
     snapshot: Snapshot | None = None
     error: str | None = None
+
+
+Note = Callable[[bytes, Answer], None]  # the body as it came, for the recording
+
+
+class AnswerSource(AbstractAsyncContextManager["AnswerSource"], Protocol):
+    """Tells of nodes: agents that are asked, agents that push, exporters, Prometheus. Never raises for one node."""
+
+    async def ask_all(self, note: Note | None = None) -> Sequence[Answer]:
+        """At most one answer a node: a snapshot, or why there is none."""

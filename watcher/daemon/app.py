@@ -14,8 +14,7 @@ from alerts.incidents import Judged, Transition
 from alerts.worker import Worker
 from detectors.frame import Frame
 from watcher.clock import Clock
-from watcher.daemon.answer import Answer
-from watcher.daemon.collect import Collector
+from watcher.daemon.answer import Answer, AnswerSource
 from watcher.daemon.dead_man import DeadManSwitch
 from watcher.daemon.evaluate import Evaluator, watching
 from watcher.daemon.fold import RunFold
@@ -52,7 +51,7 @@ class Daemon:
     """All parts are given; this only turns the crank. `save`: writes what runs have taught, given the name."""
 
     runs: Sequence[WatchedRun]
-    collector: Collector
+    sources: Sequence[AnswerSource]
     desk: AlertDesk
     workers: Sequence[Worker]
     clock: Clock
@@ -91,8 +90,9 @@ class Daemon:
         self.health.ticks_count += 1
 
     async def _cycle(self) -> None:
-        answers = await self.collector.ask_all(self.recorder.note if self.recorder is not None else None)
-        self.answers = {answer.node: answer for answer in answers}
+        note = self.recorder.note if self.recorder is not None else None
+        told = await asyncio.gather(*(source.ask_all(note) for source in self.sources))
+        self.answers = {answer.node: answer for answers in told for answer in answers}
         if self.recorder is not None:
             await asyncio.to_thread(self.recorder.flush)
         self._failed_before, self._failed = self._failed, {}

@@ -78,7 +78,7 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
     recording, dead_man = section.recording, section.dead_man
     daemon = Daemon(
         runs=runs,
-        collector=collector,
+        sources=[collector],
         desk=desk,
         workers=[Worker(name, channel, outbox) for name, channel in channels.items()],
         clock=clock,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 import aiohttp
 
 from alerts.secret import Secret, SecretError
 from watcher.clock import Clock
-from watcher.daemon.answer import Answer
+from watcher.daemon.answer import Answer, AnswerSource, Note
 from watcher.snapshot import SnapshotError, parse_snapshot
 
 MAX_BYTES = 8 << 20  # of one answer; a full ring of events has about 2 MiB
@@ -28,7 +28,7 @@ FAILURES = (
 )
 
 
-class Collector:
+class Collector(AnswerSource):
     """`addresses`: node -> http://HOST:PORT. Remembers per node up to where its events were read."""
 
     def __init__(
@@ -53,11 +53,11 @@ class Collector:
         if self._session is not None:
             await self._session.close()
 
-    async def ask_all(self, note: Callable[[bytes, Answer], None] | None = None) -> Sequence[Answer]:
+    async def ask_all(self, note: Note | None = None) -> Sequence[Answer]:
         """One answer a node, in the order of `addresses`. `note` gets the body of each, for the recording."""
         return await asyncio.gather(*(self._ask(node, url, note) for node, url in self._addresses.items()))
 
-    async def _ask(self, node: str, url: str, note: Callable[[bytes, Answer], None] | None) -> Answer:
+    async def _ask(self, node: str, url: str, note: Note | None) -> Answer:
         body = b""
         try:
             body = await self._get(node, url)

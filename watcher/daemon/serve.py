@@ -30,7 +30,9 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
     server = QuietServer(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False))
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     scheduler = AsyncIOScheduler()
-    async with daemon.collector:
+    async with contextlib.AsyncExitStack() as stack:
+        for source in daemon.sources:
+            await stack.enter_async_context(source)
         for worker in daemon.workers:
             worker.start()
         await daemon.tick()

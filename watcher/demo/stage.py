@@ -137,7 +137,8 @@ async def _daemon(
     store = Store(config.daemon.database, clock.time())
     stack.callback(store.close)
     daemon, _ = build(config, clock, store)
-    await stack.enter_async_context(daemon.collector)
+    for source in daemon.sources:
+        await stack.enter_async_context(source)
     for worker in daemon.workers:
         worker.start()
         stack.callback(worker.stop, 2.0)

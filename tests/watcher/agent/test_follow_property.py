@@ -71,8 +71,10 @@ class World:
         self.known = self.lines_in_file > 0
 
     def restart(self) -> None:
+        """A new process knows a file again by its first line; one that was emptied has none."""
         self.follower.close()
         self.start()
+        self.known = self.known and self.lines_in_file > 0
 
     def lose_the_unread(self) -> None:
         """Also a line whose first half goes away with the old content."""
