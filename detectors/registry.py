@@ -8,11 +8,13 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import detectors
-from detectors.frame import Frame
-from detectors.verdict import Verdict
+
+if TYPE_CHECKING:  # the agent uses the scan alone, and should not weigh as if it judged
+    from detectors.frame import Frame
+    from detectors.verdict import Verdict
 
 NOT_PLUGINS = frozenset({"frame", "telemetry", "verdict", "registry"})
 

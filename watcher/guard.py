@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from importlib.metadata import packages_distributions
+from importlib.metadata import distributions
 from pathlib import Path
 
 PACKAGES = ("watcher", "alerts", "detectors")
@@ -18,7 +18,7 @@ def package_problems(
     if places is None:
         places = {name: list(importlib.import_module(name).__path__) for name in PACKAGES}
     if owners is None:
-        owners = packages_distributions()
+        owners = _owners()
     problems = []
     roots = {name: sorted({str(Path(place).parent) for place in places[name]}) for name in PACKAGES}
     ours = roots["watcher"][0] if roots["watcher"] else ""
@@ -34,3 +34,14 @@ def package_problems(
                 f"package {name} is also installed by {', '.join(others)}: give runwatch an environment of its own"
             )
     return problems
+
+
+def _owners() -> dict[str, list[str]]:
+    """Package -> the distributions that installed files into it. Reads the records as text: their objects weigh much."""
+    owners: dict[str, list[str]] = {name: [] for name in PACKAGES}
+    for distribution in distributions():
+        record = "\n" + (distribution.read_text("RECORD") or "")
+        for name in PACKAGES:
+            if f"\n{name}/" in record:
+                owners[name].append(distribution.name)
+    return owners

@@ -8,13 +8,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
 from tests.support.fake_nvml import FakeNvml
 from watcher.agent.app import Agent
 from watcher.agent.http import build_app
+from watcher.agent.server import serving
+from watcher.bind import bind
 from watcher.clock import SystemClock
 from watcher.config.agent import AgentConfig
+from watcher.config.listen import Listen
 from watcher.snapshot import Snapshot, parse_snapshot
 from watcher.sources.nvml import NvmlSource
 
@@ -70,11 +73,12 @@ class Played:
         self.ramp: dict[str, Any] | None = None
 
     async def play(self) -> Played:
-        runner = web.AppRunner(build_app(self.agent, None))
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        sock = bind(Listen("127.0.0.1", 0))
+        async with serving(build_app(self.agent, None), sock):
+            await self._probed(f"http://127.0.0.1:{sock.getsockname()[1]}")
+        return self
+
+    async def _probed(self, url: str) -> None:
         timeline = list(self.case["input"]["timeline"])
         interval = self.case["config"]["collect_interval_s"]
         async with ClientSession() as http:
@@ -90,8 +94,6 @@ class Played:
                 self.clock.shift += interval
         self.fake.heal()
         await self.agent.gpus.close()
-        await runner.cleanup()
-        return self
 
     def _set(self, device: int | str, change: dict[str, Any]) -> None:
         function, value = change["fn"], change.get("value")

@@ -26,3 +26,13 @@ def test_a_package_that_two_distributions_own_is_named():
 def test_a_package_that_lies_in_two_places_is_named():
     (line,) = package_problems({**HERE, "detectors": [*HERE["detectors"], "/x/detectors"]}, OURS)
     assert "detectors" in line
+
+
+def test_a_stranger_that_installs_into_our_packages_is_found(tmp_path, monkeypatch):
+    record = tmp_path / "file_watcher-2.0.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: file-watcher\nVersion: 2.0\n")
+    (record / "RECORD").write_text("file_watcher/x.py,,\nwatcher/observe.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (line,) = package_problems(HERE)
+    assert "package watcher is also installed by file-watcher" in line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from alerts.incidents import Transition
 from watcher.agent.app import Agent
 from watcher.agent.follow import LogFollower
 from watcher.agent.http import build_app as agent_app
+from watcher.agent.server import serving
 from watcher.bind import bind
 from watcher.clock import SystemClock
 from watcher.config.agent import AgentConfig
@@ -111,7 +113,9 @@ async def _stage(
             )
             follower = LogFollower(config.agent.logs, node, None, clock) if logs else None
             agent = Agent(config.agent, clock, SimulatedGpus(fleet, node, clock, started_at), follower)
-            addresses[node] = await _listen(stack, agent_app(agent, None))
+            sock = bind(Listen("127.0.0.1", 0))
+            await stack.enter_async_context(serving(agent_app(agent, None), sock))
+            addresses[node] = _address(sock)
             agents.append(agent)
         daemon, url = await _daemon(stack, fleet, clock, folder, addresses, receiver, listen)
         show = Show(fleet, clock, started_at, daemon, url, pages)
@@ -151,7 +155,7 @@ async def _daemon(
         await serving
 
     stack.push_async_callback(stop)
-    return daemon, f"http://127.0.0.1:{sock.getsockname()[1]}"
+    return daemon, f"http://{_address(sock)}"
 
 
 async def _receiver(stack: contextlib.AsyncExitStack, pages: list[dict[str, Any]]) -> str:
@@ -163,15 +167,15 @@ async def _receiver(stack: contextlib.AsyncExitStack, pages: list[dict[str, Any]
 
     app = web.Application()
     app.router.add_post("/page", take)
-    return await _listen(stack, app)
-
-
-async def _listen(stack: contextlib.AsyncExitStack, app: web.Application) -> str:
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
     sock = bind(Listen("127.0.0.1", 0))
     await web.SockSite(runner, sock).start()
+    return _address(sock)
+
+
+def _address(sock: socket.socket) -> str:
     return f"127.0.0.1:{sock.getsockname()[1]}"
 
 

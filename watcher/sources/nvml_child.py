@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any
 
-from watcher.sources.bindings import load_pynvml
+from watcher.sources.nvml_reader import NvmlReader
 
 PR_SET_PDEATHSIG = 1
 
@@ -17,9 +17,9 @@ def main() -> int:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        from watcher.sources.nvml_reader import NvmlReader
+        import pynvml  # that it is NVIDIA's own was checked when the agent started
 
-        reader = NvmlReader(load_pynvml())
+        reader = NvmlReader(pynvml)
     except ImportError as error:
         _say({"error": str(error), "kind": "no_bindings"})
         return 2

@@ -6,7 +6,6 @@ One broken field loses itself, one broken GPU loses itself; what is not supporte
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from typing import Any
 
 from watcher.sources.nvml_events import XidEvents
@@ -31,15 +30,15 @@ ADVICE = {
 }
 
 
-@dataclass(slots=True)
 class Card:
     """What is remembered of one GPU between two readings."""
 
-    fixed: dict[str, Any]
-    unsupported: set[str] = field(default_factory=set)
-    values: FieldValues = field(default_factory=FieldValues)
-    slow: dict[str, dict[str, Any]] = field(default_factory=dict)  # field name -> what it said last
-    links: set[int] = field(default_factory=set)  # NVLinks that have been active
+    def __init__(self, fixed: dict[str, Any]) -> None:
+        self.fixed = fixed
+        self.unsupported: set[str] = set()
+        self.values = FieldValues()
+        self.slow: dict[str, dict[str, Any]] = {}  # field name -> what it said last
+        self.links: set[int] = set()  # NVLinks that have been active
 
 
 class NvmlReader:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from watcher.sources.nvml_fields import Handle, Nvml
 
@@ -16,8 +15,7 @@ RECOVERY_ACTIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """`constant`: its name in pynvml, which older bindings may lack. Values of one `name` are added up."""
 
     name: str
@@ -48,12 +46,12 @@ VALUES = (
 )
 
 
-@dataclass(slots=True)
 class FieldValues:
     """Of one GPU. `wanted` shrinks to what the driver knows."""
 
-    wanted: list[Value] = field(default_factory=lambda: list(VALUES))
-    asked: bool = False
+    def __init__(self) -> None:
+        self.wanted = list(VALUES)
+        self.asked = False
 
     def read(self, nvml: Nvml, handle: Handle) -> dict[str, Any]:
         """Values by name, a dotted name as a mapping. Raises NVMLError where the whole call fails."""

@@ -7,14 +7,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession
 
 from alerts.secret import Secret
 from watcher.agent.app import Agent
 from watcher.agent.events import EventRing
 from watcher.agent.http import build_app
+from watcher.agent.server import serving
+from watcher.bind import bind
 from watcher.clock import FakeClock
 from watcher.config.agent import AgentConfig
+from watcher.config.listen import Listen
 from watcher.events import LogEvent
 from watcher.simulate.fleet import Fleet
 from watcher.simulate.gpus import SimulatedGpus
@@ -35,14 +38,9 @@ def with_agent(scenario: Scenario, token: str | None = None) -> None:
         fleet = Fleet(script=SCRIPTS["deadlock"])
         config = AgentConfig.model_validate({"agent": {"node": fleet.nodes[0]}}).agent
         agent = Agent(config, clock, SimulatedGpus(fleet, fleet.nodes[0], clock, clock.time() - 100), None)
-        runner = web.AppRunner(build_app(agent, Secret(token) if token else None))
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        try:
-            async with ClientSession() as http:
-                await scenario(agent, clock, http, f"http://127.0.0.1:{runner.addresses[0][1]}")
-        finally:
-            await runner.cleanup()
+        sock = bind(Listen("127.0.0.1", 0))
+        async with serving(build_app(agent, Secret(token) if token else None), sock), ClientSession() as http:
+            await scenario(agent, clock, http, f"http://127.0.0.1:{sock.getsockname()[1]}")
 
     asyncio.run(play())
 
