@@ -37,7 +37,7 @@ def package_problems(
 
 
 def _owners() -> dict[str, list[str]]:
-    """Package -> the distributions that installed files into it. Reads the records as text: their objects weigh much."""
+    """Package -> who installed files into it. Records are read as text: as objects they weigh much."""
     owners: dict[str, list[str]] = {name: [] for name in PACKAGES}
     for distribution in distributions():
         record = "\n" + (distribution.read_text("RECORD") or "")

@@ -1,4 +1,4 @@
-"""HTTP/1.1 for the agent's few endpoints: h11 reads the protocol, asyncio the socket. A tenth of a web framework's memory.
+"""HTTP/1.1 for the agent's few endpoints, at a tenth of a framework's memory: h11 reads, asyncio has the socket.
 
 All that a peer can hold is bounded: connections, the head, the body, and the time for each of them.
 """
