@@ -44,6 +44,8 @@ def assess(frame: Frame, single: SingleLimits, agreeing: AgreeingLimits) -> Stal
     progress = frame.progress
     if not progress.source or progress.last_progress_at is None:
         return Unknown("no step of this run has been read yet")
+    if progress.hidden is not None:
+        return Unknown(progress.hidden)
     if frame.attempt.stopped or frame.phase.name == "finished":
         return CLEAR
     if progress.first_step_at is None:

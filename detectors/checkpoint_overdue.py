@@ -35,6 +35,8 @@ class CheckpointOverdue:
         attempt, learnt, last = frame.attempt, frame.learnt.save_interval, frame.last_checkpoint_at
         if attempt.stopped or attempt.end_marker_at is not None or attempt.started_at is None:
             return CLEAR
+        if frame.progress.hidden is not None:
+            return Unknown(frame.progress.hidden)
         if (unfinished := self._unfinished(frame)) is not None:
             return firing([unfinished])
         if learnt is None or last is None or learnt.count < self.config.learnt_count:

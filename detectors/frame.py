@@ -75,6 +75,7 @@ class Progress:
     last_line_at: float | None = None  # any line at all
     burst_seconds: float = 0.0  # lines arrive in lumps this far apart (a buffer, a forwarding launcher); 0 = they don't
     rank_steps: Mapping[int, int] = field(default_factory=dict)  # last step per rank, where ranks print
+    hidden: str | None = None  # why new steps could not be seen now; their absence then says nothing
 
     @property
     def bursty(self) -> bool:
@@ -165,6 +166,7 @@ class LogSource:
     lines: int = 0
     last_line_at: float | None = None
     error: str | None = None
+    hidden: bool = False  # whoever reads it cannot look: silence says nothing about the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,8 @@ class StartupStall:
             return Unknown("no launch of this run has been seen yet")
         if progress.first_step_at is not None or attempt.stopped or attempt.end_marker_at is not None:
             return CLEAR
+        if progress.hidden is not None:
+            return Unknown(progress.hidden)
         if not progress.source and not frame.learnt.gaps and not any(s.steps for s in frame.log_sources):
             return self._without_steps(frame)
         return self._judge(frame)

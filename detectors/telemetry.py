@@ -120,6 +120,7 @@ class NodeView:
     reachable: bool | None = None  # None: never asked yet
     failures_running: int = 0
     error: str | None = None
+    silent_polls: Mapping[str, int] = field(default_factory=dict)  # per source while others of the node answer
     answered_at: float | None = None
     skew_seconds: float | None = None
     agent_version: str | None = None

@@ -65,6 +65,7 @@ class LogStatus(_Wire):
     steps: int = 0
     last_line_age_seconds: float | None = None
     error: str | None = None
+    hidden: bool = False  # the error is the reader's own: that nothing comes says nothing about the run
     tail: tuple[str, ...] = ()
 
 

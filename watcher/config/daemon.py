@@ -12,6 +12,7 @@ from watcher.config.alerting import Channels, MaintenanceSection, PagingSection,
 from watcher.config.detectors import detectors_model
 from watcher.config.listen import Listen
 from watcher.config.logs import LogConfig
+from watcher.config.telemetry import Telemetry
 
 if TYPE_CHECKING:
     Detectors = BaseModel
@@ -43,7 +44,12 @@ Nodes = Annotated[tuple[str, ...], BeforeValidator(_nodes)]
 
 
 class AgentsSection(Section):
-    """How the agents are asked. `addresses`: NODE: HOST[:PORT] where the name alone does not lead there."""
+    """How the agents are asked. `addresses`: NODE: HOST[:PORT] where the name alone does not lead there.
+
+    ask: false where no node has an agent, and `telemetry` alone tells of GPUs.
+    """
+
+    ask: bool = True
 
     port: int = Field(default=9876, ge=1, le=65_535)
     token_file: Path | None = None
@@ -79,6 +85,7 @@ class DaemonSection(Section):
     database: Path = Path("/var/lib/runwatch/runwatch.db")
     interval_seconds: float = Field(default=10.0, ge=1, le=300)
     agents: AgentsSection = AgentsSection()
+    telemetry: Telemetry = ()  # exporters, or an engine that has scraped them
     dead_man: DeadManSection | None = None
     recording: RecordingSection | None = None
     public_url: str = ""  # where a person reaches this daemon; links in pages begin with it

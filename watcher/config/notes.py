@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from alerts.secret import SecretError, secret_file
 from watcher.config.load import dotted
+from watcher.config.telemetry import telemetry_notes
 
 if TYPE_CHECKING:
     from watcher.config.daemon import DaemonConfig
@@ -39,7 +40,9 @@ def daemon_notes(config: DaemonConfig) -> list[str]:
         notes.append("channels: none, nobody will be paged")
     elif config.routes and not any(_takes_all(route) for route in config.routes):
         notes.append("routes: none takes every critical incident, some may reach nobody")
-    return [*notes, *unreadable_files(config)]
+    if not config.daemon.agents.ask and not config.daemon.telemetry:
+        notes.append("daemon.agents.ask is false and daemon.telemetry is empty: nothing is known of any GPU")
+    return [*notes, *telemetry_notes(config.daemon.telemetry), *unreadable_files(config)]
 
 
 def _takes_all(route: Any) -> bool:

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from watcher.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A snapshot, or one readable line why there is none. `received_at`: unix seconds of the daemon."""
+    """A snapshot, or one readable line why there is none. `received_at`: unix seconds of the daemon.
+
+    `part`: what of the node is told: all that an agent knows, or its GPUs alone.
+    """
 
     node: str
     received_at: float
     snapshot: Snapshot | None = None
     error: str | None = None
+    part: Literal["agent", "gpus"] = "agent"
 
 
 Note = Callable[[bytes, Answer], None]  # the body as it came, for the recording

@@ -19,6 +19,7 @@ from watcher.daemon.dead_man import DeadManSwitch
 from watcher.daemon.evaluate import Evaluator, watching
 from watcher.daemon.fold import RunFold
 from watcher.daemon.lateness import lateness
+from watcher.daemon.merge import merge
 from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import SharedLogs
@@ -92,7 +93,7 @@ class Daemon:
     async def _cycle(self) -> None:
         note = self.recorder.note if self.recorder is not None else None
         told = await asyncio.gather(*(source.ask_all(note) for source in self.sources))
-        self.answers = {answer.node: answer for answers in told for answer in answers}
+        self.answers = merge(told)
         if self.recorder is not None:
             await asyncio.to_thread(self.recorder.flush)
         self._failed_before, self._failed = self._failed, {}

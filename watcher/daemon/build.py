@@ -20,6 +20,7 @@ from watcher.clock import Clock
 from watcher.config.alerting import alert_policy, build_channels, fallbacks
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.config.detectors import settled
+from watcher.config.telemetry import build_telemetry
 from watcher.daemon.app import Daemon
 from watcher.daemon.collect import Collector
 from watcher.daemon.dead_man import DeadManSwitch
@@ -74,11 +75,12 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
     )  # fmt: skip
     agents = section.agents
     collector = Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)
+    nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
     keeper = Keeper(store, ledger, clock)
     recording, dead_man = section.recording, section.dead_man
     daemon = Daemon(
         runs=runs,
-        sources=[collector],
+        sources=[*([collector] if agents.ask else []), *build_telemetry(section.telemetry, nodes, clock)],
         desk=desk,
         workers=[Worker(name, channel, outbox) for name, channel in channels.items()],
         clock=clock,

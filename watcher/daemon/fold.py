@@ -11,7 +11,7 @@ from typing import Any
 from detectors._ending import ending_of
 from detectors._shape import busy_share, held_share, spins_now
 from detectors.frame import Attempt, Frame, Learnt, LogSource, PowerBand, Scheduler
-from detectors.telemetry import GpuRef, History
+from detectors.telemetry import GpuRef, History, NodeView
 from watcher.daemon.answer import Answer
 from watcher.daemon.history import HistoryRing
 from watcher.daemon.learning import SpinWhileStepping, power_band
@@ -131,6 +131,7 @@ class RunFold:
                 lines=status.lines,
                 last_line_at=last_at,
                 error=status.error,
+                hidden=status.hidden,
             )
             if last_at is not None and status.lines:
                 newest = self._progress.last_line_at is None or last_at > self._progress.last_line_at
@@ -166,7 +167,7 @@ class RunFold:
         history = self._history.view()
         self._process_set(now, history)
         self._note_busy(now, history)
-        progress = self._progress.progress(self._busy_since)
+        progress = replace(self._progress.progress(self._busy_since), hidden=self._hidden(views))
         self._relearn(now)
         frame = Frame(
             now=now,
@@ -195,6 +196,15 @@ class RunFold:
         if ending is not None:  # stands in the next frame
             self._strikes.of_end(ending.cause, self.nodes.values())
         return frame
+
+    def _hidden(self, views: Iterable[NodeView]) -> str | None:
+        """Why new steps could not be seen, where all that tell of steps are out of sight and no node is down."""
+        telling = [source for source in self._sources.values() if source.steps]
+        deaf = {view.name for view in views if view.silent_polls.get("agent")}
+        out = [source for source in telling if source.hidden or source.node in deaf]
+        if not telling or len(out) < len(telling):
+            return None
+        return f"new steps cannot be seen: {out[0].error or f'the agent of {out[0].node} does not answer'}"[:200]
 
     def _note_busy(self, now: float, history: History) -> None:
         """Since when at least half of the GPUs are busy, without a break."""

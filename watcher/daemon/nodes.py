@@ -13,6 +13,7 @@ from watcher.snapshot import Snapshot, XidLine
 XIDS = 200
 SAME_XID_SECONDS = 3.0
 FRESH_POLLS = 2.5  # readings older than this many polls are not live
+SLOWEST_SECONDS = 60.0
 USUAL_SECONDS = 3 * 3600.0
 FORGET_SECONDS = 86_400.0  # a GPU that was replaced is missed for a day, then no longer expected
 
@@ -28,6 +29,7 @@ class NodeFold:
     answered_at: float | None = None
     failures: int = 0
     error: str | None = None
+    silent: dict[str, int] = field(default_factory=dict)  # of the sources that were merged: polls running
     inventory: dict[str, int] = field(default_factory=dict)
     last_seen: dict[str, float] = field(default_factory=dict)
     lost_at: dict[str, float] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class NodeFold:
         count went up, or a row remapping failed."""
         self.failures, self.error, self.answered_at = 0, None, at
         self.snapshot = snapshot
+        self.silent = {k: self.silent.get(k, 0) + 1 for k, health in snapshot.health.items() if health.kind == "silent"}
         if snapshot.host is not None:
             self.host_trend.add(at, snapshot.host, len(snapshot.gpus))
         self.read_at = None if snapshot.gpus_age_seconds is None else at - snapshot.gpus_age_seconds
@@ -133,6 +136,9 @@ class NodeFold:
         return before is False and gpu.remap_failed
 
     def is_fresh(self, now: float, interval: float) -> bool:
+        """A source that looks more rarely than we ask is judged by its own rhythm, within a bound."""
+        if self.snapshot is not None:
+            interval = max(interval, min(self.snapshot.interval_seconds, SLOWEST_SECONDS))
         return self.read_at is not None and now - self.read_at <= FRESH_POLLS * interval
 
     def view(self, now: float, interval: float) -> NodeView:
@@ -148,6 +154,7 @@ class NodeFold:
             reachable=None if self.answered_at is None and not self.failures else self.failures == 0,
             failures_running=self.failures,
             error=self.error,
+            silent_polls=dict(self.silent),
             answered_at=self.answered_at,
             skew_seconds=None if snapshot is None or self.answered_at is None else snapshot.sent_at - self.answered_at,
             agent_version=snapshot.agent_version if snapshot is not None else None,

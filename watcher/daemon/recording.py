@@ -22,7 +22,9 @@ class Recorder:
 
     def note(self, body: bytes, answer: Answer) -> None:
         """One answer of an agent; `body` is what it sent."""
-        head = json.dumps({"received_at": round(answer.received_at, 3), "node": answer.node})[:-1].encode()
+        whose = {"received_at": round(answer.received_at, 3), "node": answer.node}
+        part = {} if answer.part == "agent" else {"part": answer.part}
+        head = json.dumps(whose | part)[:-1].encode()
         if answer.snapshot is not None:
             line = head + b', "snapshot": ' + body.replace(b"\n", b" ") + b"}\n"
         else:

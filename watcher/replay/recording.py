@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Literal, cast
 
 from watcher.daemon.answer import Answer
 from watcher.snapshot import SnapshotError, parse_snapshot
@@ -33,12 +33,13 @@ class Recording:
     @property
     def interval_seconds(self) -> float:
         """Between two answers of one node, as usual in this recording."""
-        last: dict[str, float] = {}
+        last: dict[tuple[str, str], float] = {}
         gaps = []
         for answer in self.answers:
-            if answer.node in last:
-                gaps.append(answer.received_at - last[answer.node])
-            last[answer.node] = answer.received_at
+            key = (answer.node, answer.part)
+            if key in last:
+                gaps.append(answer.received_at - last[key])
+            last[key] = answer.received_at
         return max(1.0, sorted(gaps)[len(gaps) // 2]) if gaps else 10.0
 
     def ticks(self) -> Iterator[tuple[float, Sequence[Answer]]]:
@@ -46,7 +47,7 @@ class Recording:
         half = self.interval_seconds / 2
         batch: list[Answer] = []
         for answer in self.answers:
-            again = any(answer.node == other.node for other in batch)
+            again = any((answer.node, answer.part) == (other.node, other.part) for other in batch)
             if batch and (again or answer.received_at - batch[0].received_at > half):
                 yield batch[-1].received_at, batch
                 batch = []
@@ -91,8 +92,9 @@ def _answer(line: bytes) -> Answer | None:
     try:
         value: Any = json.loads(line)
         node, at = str(value["node"]), float(value["received_at"])
+        part: Literal["agent", "gpus"] = "gpus" if value.get("part") == "gpus" else "agent"
         if "snapshot" in value:
-            return Answer(node, at, parse_snapshot(value["snapshot"]))
-        return Answer(node, at, None, str(value["error"])[:300])
+            return Answer(node, at, parse_snapshot(value["snapshot"]), part=part)
+        return Answer(node, at, None, str(value["error"])[:300], part)
     except (ValueError, KeyError, TypeError, SnapshotError):
         return None

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
 from alerts.incidents import Hysteresis, Transition
+from watcher.daemon.merge import merge
 from watcher.daemon.pipeline import Pipeline, WatchedRun
 from watcher.replay.feed import NodeFile, Timed
 from watcher.replay.recording import Recording
@@ -59,6 +60,6 @@ def play_recording(run: WatchedRun, recording: Recording, hysteresis: Hysteresis
     """What the daemon saw, evaluated anew at the times at which it was seen."""
     pipeline = Pipeline([run], hysteresis)
     for now, answers in recording.ticks():
-        for answer in answers:
+        for answer in merge([answers]).values():
             run.fold.observe(answer)
         yield from pipeline.tick(now).transitions
