@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from alerts.incidents import Judged, step
-from alerts.notification import Notification
+from alerts.notification import Notification, Outcome, Sent
 from alerts.policy import Intent
 from alerts.render import notification
+from alerts.worker import DEADLINE_SECONDS, BoundedRunner, Channel
 from detectors.verdict import Finding, Severity, Subject, firing
 
 
@@ -27,3 +29,12 @@ def trial_messages(now: float) -> tuple[Notification, Notification]:
     ended = replace(incident, state="resolved", resolved_at=now, resolve_reason="the test is over")
     end = Intent(channel="", kind="resolved", incident=ended, dedup_key=key, reason="the test is over")
     return notification(page, now), notification(end, now)
+
+
+def try_channel(name: str, channel: Channel, now: float) -> Outcome:
+    """Sends a test page and its end; the outcome of the first that did not get through, else of the last."""
+    for message in trial_messages(now):
+        outcome = BoundedRunner(name)(partial(channel.send, message), DEADLINE_SECONDS)
+        if not isinstance(outcome, Sent):
+            break
+    return outcome

@@ -54,7 +54,7 @@ def _strikes(args: argparse.Namespace) -> tuple[list[dict[str, Any]], float]:
         answer = DaemonApi(args).get("/api/suspects")
         return answer["strikes"], answer["now"]
     from watcher.clock import SystemClock
-    from watcher.daemon.ledger_file import read_ledger
+    from watcher.daemon.state_file import read_ledger
 
     return read_ledger(args.database), SystemClock().time()
 

@@ -14,11 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from functools import partial
-
     from alerts.notification import Rejected, Sent
-    from alerts.trial import trial_messages
-    from alerts.worker import DEADLINE_SECONDS, BoundedRunner
+    from alerts.trial import try_channel
     from watcher.clock import SystemClock
     from watcher.config.alerting import build_channels
     from watcher.config.daemon import DaemonConfig
@@ -36,17 +33,13 @@ def run(args: argparse.Namespace) -> int:
     for name, channel in channels.items():
         if args.channel not in (None, name):
             continue
-        outcome = None
-        for message in trial_messages(SystemClock().time()):
-            outcome = BoundedRunner(name)(partial(channel.send, message), DEADLINE_SECONDS)
-            if not isinstance(outcome, Sent):
-                break
+        outcome = try_channel(name, channel, SystemClock().time())
         if isinstance(outcome, Sent):
             print(f"{name}: sent, and resolved again")
         else:
             failed += 1
-            why = outcome.error if outcome is not None else "nothing was sent"
-            print(f"{name}: FAILED: {why}{' (it will not work later either)' if isinstance(outcome, Rejected) else ''}")
+            later = " (it will not work later either)" if isinstance(outcome, Rejected) else ""
+            print(f"{name}: FAILED: {outcome.error}{later}")
     if not channels:
         print("no channel is configured: nobody will be paged")
     return 1 if failed or not channels else 0

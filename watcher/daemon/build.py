@@ -21,6 +21,7 @@ from watcher.config.alerting import alert_policy, build_channels, fallbacks
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.config.detectors import settled
 from watcher.config.telemetry import build_telemetry
+from watcher.daemon.answer import AnswerSource
 from watcher.daemon.app import Daemon
 from watcher.daemon.collect import Collector
 from watcher.daemon.dead_man import DeadManSwitch
@@ -73,14 +74,11 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         store, outbox, alert_policy(config), clock, hysteresis=config.paging.hysteresis(),
         public_url=section.public_url, link_key=_link_key(store, clock), warn=log.warning,
     )  # fmt: skip
-    agents = section.agents
-    collector = Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)
-    nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
     keeper = Keeper(store, ledger, clock)
     recording, dead_man = section.recording, section.dead_man
     daemon = Daemon(
         runs=runs,
-        sources=[*([collector] if agents.ask else []), *build_telemetry(section.telemetry, nodes, clock)],
+        sources=build_sources(config, clock),
         desk=desk,
         workers=[Worker(name, channel, outbox) for name, channel in channels.items()],
         clock=clock,
@@ -96,6 +94,14 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:12],
     )
     return daemon, keeper
+
+
+def build_sources(config: DaemonConfig, clock: Clock) -> list[AnswerSource]:
+    """Whoever tells of the nodes."""
+    agents = config.daemon.agents
+    nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
+    asked = [Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)]
+    return [*(asked if agents.ask else []), *build_telemetry(config.daemon.telemetry, nodes, clock)]
 
 
 def addresses(config: DaemonConfig) -> Mapping[str, str]:
@@ -116,6 +122,13 @@ def token_of(path: Path | None) -> Secret | None:
 
 
 def _run(section: RunSection, config: DaemonConfig, ledger: Ledger, store: Store) -> WatchedRun:
+    fold = run_fold(section, config, ledger, store.get_state(f"run/{section.name}"))
+    configs, modes = settled(config.detectors, section.detectors)
+    return WatchedRun(fold, build_detectors(load_plugins(), configs, modes))
+
+
+def run_fold(section: RunSection, config: DaemonConfig, ledger: Ledger, saved: bytes | None) -> RunFold:
+    """The run as its config says, with what was learnt before."""
     settings = RunSettings(
         name=section.name,
         nodes=section.nodes,
@@ -126,14 +139,12 @@ def _run(section: RunSection, config: DaemonConfig, ledger: Ledger, store: Store
         logs_are_per_node=section.logs_are_per_node,
     )
     fold = RunFold(settings, ledger)
-    saved = store.get_state(f"run/{section.name}")
     if saved is not None:
         try:
             fold.load(saved)
         except ValueError as error:
             log.warning("%s; it is learnt anew", error)
-    configs, modes = settled(config.detectors, section.detectors)
-    return WatchedRun(fold, build_detectors(load_plugins(), configs, modes))
+    return fold
 
 
 def _link_key(store: Store, clock: Clock) -> bytes:

@@ -1,0 +1,44 @@
+"""Does every node's agent answer, in one version, with a clock that agrees?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from watcher.doctor._api import Check, Line, RunScene, Scene, listed
+
+SKEW_SECONDS = 5.0
+
+
+def look(scene: Scene, run: RunScene) -> Iterator[Line]:
+    nodes = run.frame.nodes
+    if not nodes:
+        yield Line("fail", "agents", "the run has no nodes", f"set nodes: or match: of run {run.section.name}")
+        return
+    silent = [node for node in nodes if not node.reachable]
+    versions = Counter(node.agent_version for node in run.answering if node.agent_version)
+    text = f"{len(nodes) - len(silent)} of {len(nodes)} nodes answer"
+    if versions:
+        text += f", version {' and '.join(sorted(versions))}"
+    yield Line("fail" if len(silent) == len(nodes) else "warn" if silent else "ok", "agents", text)
+    by_reason: dict[str, list[str]] = {}
+    for node in silent:
+        by_reason.setdefault((node.error or "never asked").replace(node.name, "NODE"), []).append(node.name)
+    for reason, names in by_reason.items():
+        yield Line("warn", "agents", f"{listed(names)}: {reason}")
+    if len(versions) > 1:
+        odd = [n.name for n in run.answering if n.agent_version != versions.most_common(1)[0][0]]
+        yield Line("note", "agents", f"another version runs on {listed(odd)}", "update them at the next chance")
+    skewed = {n.name: n.skew_seconds for n in run.answering if abs(n.skew_seconds or 0.0) > SKEW_SECONDS}
+    if skewed:
+        worst = max(skewed, key=lambda name: abs(skewed[name] or 0.0))
+        text = (
+            f"{len(skewed)} differ by more than {SKEW_SECONDS:.0f} s from here, most {worst} by {skewed[worst]:+.0f} s"
+        )
+        yield Line("warn", "clocks", text, "let chrony or ntpd set them: times of logs are compared over nodes")
+    elif run.answering:
+        most = max(abs(n.skew_seconds or 0.0) for n in run.answering)
+        yield Line("ok", "clocks", f"agree with this host within {most:.1f} s")
+
+
+CHECK = Check(10, of_run=look)
