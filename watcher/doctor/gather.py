@@ -20,6 +20,7 @@ from watcher.daemon.answer import Answer, AnswerSource
 from watcher.daemon.build import run_fold
 from watcher.daemon.fold import RunFold
 from watcher.daemon.ledger import Ledger
+from watcher.daemon.merge import merge
 from watcher.daemon.state_file import read_ledger, read_state
 from watcher.daemon.store import StoreError
 from watcher.doctor._api import LogFound, RunScene, Scene
@@ -60,7 +61,7 @@ async def _ask(sources: Sequence[AnswerSource]) -> list[Answer]:
         for source in sources:
             await stack.enter_async_context(source)
         told = await asyncio.gather(*(source.ask_all() for source in sources))
-    return [answer for answers in told for answer in answers]
+    return list(merge(told).values())
 
 
 def _strikes(database: Path) -> Ledger:
