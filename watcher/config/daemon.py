@@ -12,7 +12,7 @@ from watcher.config.alerting import Channels, MaintenanceSection, PagingSection,
 from watcher.config.detectors import detectors_model
 from watcher.config.listen import Listen
 from watcher.config.logs import LogConfig
-from watcher.config.telemetry import Telemetry
+from watcher.config.telemetry import Progress, Telemetry
 
 if TYPE_CHECKING:
     Detectors = BaseModel
@@ -100,6 +100,7 @@ class RunSection(Section):
     name: str = Field(min_length=1, max_length=120, pattern=r"^[^/\s][^/\n]*$")
     nodes: Nodes = ()
     logs: tuple[LogConfig, ...] = ()
+    progress: Progress | None = None  # steps from metrics of the job
     logs_are_per_node: bool = False  # an error in a node's own log is tied to that node
     expected_gpus: int | None = Field(default=None, ge=1, le=64)  # on each node
     gpu_hour_price: float | None = Field(default=None, ge=0)

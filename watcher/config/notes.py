@@ -34,7 +34,7 @@ def daemon_notes(config: DaemonConfig) -> list[str]:
     if not config.runs:
         notes.append("runs: none, nothing is watched")
     for number, run in enumerate(config.runs):
-        if not run.nodes and not run.logs:
+        if not run.nodes and not run.logs and run.progress is None:
             notes.append(f"runs[{number}]: {run.name} has neither nodes nor logs, nothing of it can be seen")
     if not config.channels:
         notes.append("channels: none, nobody will be paged")

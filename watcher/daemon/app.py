@@ -22,7 +22,7 @@ from watcher.daemon.lateness import lateness
 from watcher.daemon.merge import merge
 from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
-from watcher.daemon.shared_logs import SharedLogs
+from watcher.daemon.shared_logs import LogReader
 
 log = logging.getLogger(__name__)
 JUMP_POLLS = 6.0  # a pause or a jump of the clock larger than this: look again before judging
@@ -58,7 +58,7 @@ class Daemon:
     clock: Clock
     interval_seconds: float
     save: Callable[[Sequence[WatchedRun]], None]
-    shared_logs: Sequence[SharedLogs] = ()
+    shared_logs: Sequence[LogReader] = ()
     recorder: Recorder | None = None
     dead_man: DeadManSwitch | None = None
     config_hash: str = ""

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from alerts.ack_link import KEY_BYTES
@@ -20,7 +20,7 @@ from watcher.clock import Clock
 from watcher.config.alerting import alert_policy, build_channels, fallbacks
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.config.detectors import settled
-from watcher.config.telemetry import build_telemetry
+from watcher.config.telemetry import build_progress, build_telemetry
 from watcher.daemon.answer import AnswerSource
 from watcher.daemon.app import Daemon
 from watcher.daemon.collect import Collector
@@ -30,7 +30,7 @@ from watcher.daemon.fold import RunFold, RunSettings
 from watcher.daemon.ledger import Ledger
 from watcher.daemon.pipeline import WatchedRun
 from watcher.daemon.recording import Recorder
-from watcher.daemon.shared_logs import SharedLogs
+from watcher.daemon.shared_logs import LogReader, SharedLogs
 from watcher.daemon.store import Store
 
 log = logging.getLogger(__name__)
@@ -85,9 +85,9 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         interval_seconds=section.interval_seconds,
         save=keeper,
         shared_logs=[
-            logs
+            reader
             for run, watched in zip(config.runs, runs, strict=True)
-            if (logs := _shared_logs(run, watched, section.database, clock)) is not None
+            for reader in _readers(run, watched, section.database, clock)
         ],
         recorder=Recorder(recording.path, recording.file_bytes, recording.keep_files) if recording else None,
         dead_man=DeadManSwitch(_url(dead_man.url, dead_man.url_file), dead_man.interval_seconds) if dead_man else None,
@@ -101,7 +101,7 @@ def build_sources(config: DaemonConfig, clock: Clock) -> list[AnswerSource]:
     agents = config.daemon.agents
     nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
     asked = [Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)]
-    return [*(asked if agents.ask else []), *build_telemetry(config.daemon.telemetry, nodes, clock)]
+    return [*(asked if agents.ask else []), *build_telemetry(config.daemon.telemetry, lambda: nodes, clock)]
 
 
 def addresses(config: DaemonConfig) -> Mapping[str, str]:
@@ -171,13 +171,16 @@ def _ledger(store: Store) -> Ledger:
         return Ledger()
 
 
-def _shared_logs(run: RunSection, watched: WatchedRun, database: Path, clock: Clock) -> SharedLogs | None:
+def _readers(run: RunSection, watched: WatchedRun, database: Path, clock: Clock) -> Iterator[LogReader]:
+    """What the daemon reads of a run itself."""
+    if run.progress is not None:
+        yield build_progress(run.progress, watched.fold, clock)
     logs = [item for item in run.logs if item.tail == "daemon"]
     if not logs:
-        return None
+        return
     safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in run.name)
     state = database.with_name(f"{database.stem}.logs.{safe}.json")
-    return SharedLogs(watched.fold, LogFollower(logs, "daemon", state, clock), clock)
+    yield SharedLogs(watched.fold, LogFollower(logs, "daemon", state, clock), clock)
 
 
 def _url(url: str | None, file: Path | None) -> Secret:

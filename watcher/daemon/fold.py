@@ -199,7 +199,7 @@ class RunFold:
 
     def _hidden(self, views: Iterable[NodeView]) -> str | None:
         """Why new steps could not be seen, where all that tell of steps are out of sight and no node is down."""
-        telling = [source for source in self._sources.values() if source.steps]
+        telling = [source for source in self._sources.values() if source.steps or source.hidden]
         deaf = {view.name for view in views if view.silent_polls.get("agent")}
         out = [source for source in telling if source.hidden or source.node in deaf]
         if not telling or len(out) < len(telling):

@@ -33,6 +33,8 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
     async with contextlib.AsyncExitStack() as stack:
         for source in daemon.sources:
             await stack.enter_async_context(source)
+        for logs in daemon.shared_logs:
+            await stack.enter_async_context(logs)
         for worker in daemon.workers:
             worker.start()
         await daemon.tick()

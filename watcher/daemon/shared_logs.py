@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Protocol
 
 from watcher.agent.follow import LogFollower
 from watcher.agent.followed import FollowedEvent
@@ -15,7 +18,16 @@ from watcher.snapshot import LogLine, LogStatus
 DEADLINE_SECONDS = 5.0
 
 
-class SharedLogs:
+class LogReader(AbstractAsyncContextManager["LogReader"], Protocol):
+    """Whatever the daemon reads of one run itself: logs, or steps from metrics."""
+
+    fold: RunFold
+
+    async def read(self) -> tuple[Sequence[LogLine], Sequence[LogStatus]]:
+        """What is new, and how it stands. Never raises for what it reads."""
+
+
+class SharedLogs(LogReader):
     """Reads in a thread with a deadline: a file system that hangs stops this log, not the daemon."""
 
     def __init__(self, fold: RunFold, follower: LogFollower, clock: Clock) -> None:
@@ -23,6 +35,11 @@ class SharedLogs:
         self._follower, self._clock = follower, clock
         self._reading: asyncio.Future[list[FollowedEvent]] | None = None
         self._seq = 0
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing is held open between two reads."""
 
     async def read(self) -> tuple[Sequence[LogLine], Sequence[LogStatus]]:
         if self._reading is None:

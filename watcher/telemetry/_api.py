@@ -21,6 +21,7 @@ from watcher.telemetry._sections import ExporterSection
 if TYPE_CHECKING:
     from watcher.daemon.answer import AnswerSource
 
+NodesNow = Callable[[], Sequence[str]]  # the nodes of all runs at this moment
 Port = Annotated[int, Field(ge=1, le=65_535)]
 
 
@@ -31,7 +32,7 @@ class TelemetryPlugin:
 
     name: str
     config: type[BaseModel]
-    build: Callable[[Any, Sequence[str], Clock], AnswerSource]
+    build: Callable[[Any, NodesNow, Clock], AnswerSource]
     notes: Callable[[Any], Sequence[str]] = lambda section: ()
     dialect: Dialect | None = None
 
@@ -40,7 +41,7 @@ def exporter(name: str, dialect: Dialect, port: int) -> TelemetryPlugin:
     """A plug-in for an exporter that listens on `port` of each node."""
     section = create_model(f"{name}_section", __base__=ExporterSection, port=(Port, port))
 
-    def build(section: ExporterSection, nodes: Sequence[str], clock: Clock) -> AnswerSource:
+    def build(section: ExporterSection, nodes: NodesNow, clock: Clock) -> AnswerSource:
         from watcher.telemetry._scrape import Scraper  # brings the HTTP client
 
         return Scraper(name, dialect, section, nodes, clock)

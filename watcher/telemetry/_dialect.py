@@ -64,7 +64,7 @@ class Dialect:
     """One exporter's words.
 
     into: of several metrics for one field the first that is there counts.
-    node, uuid, index, model, bus: names of labels; `info` is a series whose labels name a GPU where the others only
+    uuid, index, model, bus: names of labels; `info` is a series whose labels name a GPU where the others only
     carry its UUID. uuid_prefix: what this exporter cuts off. mig: labels that only slices of a GPU carry.
     free, reserved: memory in MiB that makes up the total with what is used, where no total is told.
     reasons: 0/1 metrics of throttling; reason_bits: metrics that are the driver's bit mask; reason_label: (metric,
@@ -75,7 +75,7 @@ class Dialect:
 
     into: tuple[Into, ...]
     anchor: str  # a metric that each GPU has that is there
-    node: tuple[str, ...]
+    node: str  # the label that names the node, in an engine that has scraped it
     uuid: str
     index: str | None = None
     model: str | None = None

@@ -12,6 +12,7 @@ from alerts.secret import SecretError
 from watcher.clock import Clock
 from watcher.daemon.answer import Answer, AnswerSource, Note
 from watcher.snapshot import dump_snapshot
+from watcher.telemetry._api import NodesNow
 from watcher.telemetry._dialect import Dialect
 from watcher.telemetry._http import FetchError, fetch, open_session
 from watcher.telemetry._node import NodeTelemetry, NoGpusError
@@ -24,12 +25,11 @@ MAX_BYTES = 8 << 20
 class Scraper(AnswerSource):
     """`name`: of the exporter. Asks all nodes at once."""
 
-    def __init__(
-        self, name: str, dialect: Dialect, section: ExporterSection, nodes: Sequence[str], clock: Clock
-    ) -> None:
+    def __init__(self, name: str, dialect: Dialect, section: ExporterSection, nodes: NodesNow, clock: Clock) -> None:
         self._name, self._dialect, self._section, self._clock = name, dialect, section, clock
         self._wanted = frozenset(dialect.metrics())
-        self._nodes = {node: NodeTelemetry(node, name, dialect, section.power_limit_watts) for node in nodes}
+        self._nodes = nodes
+        self._telemetry: dict[str, NodeTelemetry] = {}
         self._session: aiohttp.ClientSession | None = None
         self._broken: str | None = None
 
@@ -48,7 +48,12 @@ class Scraper(AnswerSource):
 
     async def ask_all(self, note: Note | None = None) -> Sequence[Answer]:
         """One answer a node, in the order of the nodes."""
-        return await asyncio.gather(*(self._ask(telemetry, note) for telemetry in self._nodes.values()))
+        limit = self._section.power_limit_watts
+        known = self._telemetry
+        self._telemetry = {
+            node: known.get(node) or NodeTelemetry(node, self._name, self._dialect, limit) for node in self._nodes()
+        }
+        return await asyncio.gather(*(self._ask(telemetry, note) for telemetry in self._telemetry.values()))
 
     async def _ask(self, telemetry: NodeTelemetry, note: Note | None) -> Answer:
         body = b""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from alerts.secret import Secret, one_of
+
+LABEL = "^[a-zA-Z_][a-zA-Z0-9_]*$"
 
 
 class AuthSection(BaseModel):
@@ -59,3 +63,45 @@ class ExporterSection(AuthSection):
         host = self.addresses.get(node, node)
         has_port = host.rpartition(":")[2].isdigit() and (host.count(":") == 1 or "]:" in host)
         return f"{self.scheme}://{host if has_port else f'{host}:{self.port}'}{self.path}"
+
+
+class ApiSection(AuthSection):
+    """url: with the path before /api/v1, as Mimir's .../prometheus. org_id: tenant, sent as X-Scope-OrgID."""
+
+    url: str = Field(max_length=2_000)
+    org_id: str | None = Field(default=None, pattern=r"^[\x21-\x7e]{1,200}$")
+    extra_headers: dict[str, Secret] = Field(default_factory=dict)
+
+    @field_validator("url")
+    @classmethod
+    def _plain_url(cls, value: str) -> str:
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("must begin with http:// or https:// and name a host")
+        if parts.username or parts.password:
+            raise ValueError("carries a password: use username and password_file")
+        if parts.query or parts.fragment:
+            raise ValueError("must end with the path, without ? and #")
+        return value.rstrip("/").removesuffix("/api/v1")
+
+    def headers(self) -> dict[str, str]:
+        own = {name: value.reveal() for name, value in self.extra_headers.items()}
+        tenant = {"X-Scope-OrgID": self.org_id} if self.org_id is not None else {}
+        return {**tenant, **own, **super().headers()}
+
+
+class EngineSection(ApiSection):
+    """metrics: whose words they are. node_label: which label names the node. selector: more matchers, as in
+    `cluster="a",job=~"dcgm.*"`. labels: uuid, index, model and bus, where they were renamed on the way.
+
+    window_seconds: how far back a sample may lie; more than two scrapes. power_limit_watts: where none is told.
+    """
+
+    metrics: str = "dcgm_exporter"
+    node_label: str | None = Field(default=None, pattern=LABEL)
+    selector: str = Field(default="", max_length=1_000, pattern=r"^[^{}\n]*$")
+    labels: dict[Literal["uuid", "index", "model", "bus"], Annotated[str, Field(pattern=LABEL)]] = Field(
+        default_factory=dict
+    )
+    window_seconds: float = Field(default=150.0, ge=10, le=900)
+    power_limit_watts: float | None = Field(default=None, ge=1, le=5_000)

@@ -8,7 +8,7 @@ from watcher.telemetry._dialect import Dialect, Into, count, flag, mebibytes, mi
 P = "DCGM_FI_DEV_"
 DIALECT = Dialect(
     anchor=f"{P}GPU_UTIL",
-    node=("Hostname", "node", "instance"),
+    node="Hostname",
     uuid="UUID",
     index="gpu",
     model="modelName",

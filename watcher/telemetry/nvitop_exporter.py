@@ -7,7 +7,7 @@ from watcher.telemetry._dialect import Dialect, Into, mebibytes, percent
 
 DIALECT = Dialect(
     anchor="gpu_utilization_Percentage",
-    node=("hostname", "node", "instance"),
+    node="hostname",
     uuid="uuid",
     index="index",
     model="devicename",

@@ -23,7 +23,7 @@ def _convert(field: str) -> Callable[[float], Any]:
 
 DIALECT = Dialect(
     anchor="runwatch_gpu_utilization_ratio",
-    node=("node",),
+    node="node",
     uuid="gpu",
     index="index",
     model="name",
