@@ -9,11 +9,14 @@
  *   crash GPU FN             a native segmentation fault
  *   missing FN               answers FUNCTION_NOT_FOUND
  *   xid NUMBER GPU CODE      an event; NUMBER ascends, each is delivered once
+ * Where FAKE_NVML_COUNT names a file of eight bytes, all calls of all processes are counted in it.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,8 +104,25 @@ static Rule *rule_for(const char *kind, int gpu, const char *fn) {
     return NULL;
 }
 
+static void count_call(void) {
+    static u64 *calls;
+    static int tried;
+    const char *path = getenv("FAKE_NVML_COUNT");
+    if (!tried && path) {
+        int file = open(path, O_RDWR);
+        void *memory = file < 0 ? MAP_FAILED : mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (memory != MAP_FAILED) calls = memory;
+    }
+    tried = 1;
+    if (calls) __sync_fetch_and_add(calls, 1);
+}
+
+/* For functions that are only there so that other programs load: see `with_stubs`. */
+int fake_nvml_stub(void) { count_call(); return NOT_SUPPORTED; }
+
 /* What every call goes through. gpu = -1: no device. */
 static int enter(int gpu, const char *fn) {
+    count_call();
     reload();
     Rule *rule;
     if (rule_for("missing", gpu, fn)) return FUNCTION_NOT_FOUND;

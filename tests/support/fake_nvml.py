@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from functools import cache
@@ -19,23 +20,44 @@ MISMATCH = 18
 
 
 @cache
-def build(folder: Path) -> Path:
-    """The library, built into `folder`; skips the test where there is no C compiler."""
+def build(folder: Path, with_stubs: bool = False) -> Path:
+    """The library, built into `folder`; skips the test where there is no C compiler.
+
+    `with_stubs`: what the bindings know and the fake does not answers NOT_SUPPORTED, so that other programs load it.
+    """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler (gcc) to build the fake NVML")
     library = folder / "libnvidia-ml.so.1"
     flags = ["-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,libnvidia-ml.so.1"]
-    subprocess.run([compiler, *flags, "-o", str(library), str(SOURCE)], check=True)
+    sources = [str(SOURCE)]
+    if with_stubs:
+        sources.append(str(_stubs(folder)))
+    subprocess.run([compiler, *flags, "-o", str(library), *sources], check=True)
     return library
+
+
+def _stubs(folder: Path) -> Path:
+    import pynvml
+
+    known = set(re.findall(r"\b(nvml\w+)\(", SOURCE.read_text()))
+    names = set(re.findall(r'_nvmlGetFunctionPointer\("(nvml\w+)"\)', Path(pynvml.__file__).read_text())) - known
+    made = folder / "stubs.c"
+    made.write_text(
+        "int fake_nvml_stub(void);\n" + "".join(f"int {n}(void) {{ return fake_nvml_stub(); }}\n" for n in sorted(names))
+    )
+    return made
 
 
 class FakeNvml:
     """GPUs at work by default. Every change is written at once and seen at the next call into the library."""
 
-    def __init__(self, folder: Path, gpus: int = 8, node: str = "n01", name: str = "NVIDIA A100-SXM4-80GB") -> None:
+    def __init__(
+        self, folder: Path, gpus: int = 8, node: str = "n01", name: str = "NVIDIA A100-SXM4-80GB",
+        with_stubs: bool = False,
+    ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
-        self.library = build(folder)
+        self.library = build(folder, with_stubs)
         self.script = folder / "script"
         self.count = gpus
         self._map: dict[int, int] = {}

@@ -11,7 +11,7 @@ import psutil
 from watcher.sources.rates import Rates
 
 MAX_PROCESSES = 2_000
-LOOK_EVERY = 6  # reads, between two searches for processes that were started since
+LOOK_SECONDS = 30.0  # between two searches for processes that were started since: all of /proc is read
 MAX_NAMED = 20
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -36,13 +36,13 @@ class RunProcesses:
         self._rates = Rates()
         self._family: dict[int, psutil.Process] = {}
         self._holders: frozenset[int] = frozenset()
-        self._reads = 0
+        self._looked_at: float | None = None
 
     def read(self, pids: Collection[int], now: float) -> RunReading:
         """`now`: monotonic seconds. Processes that end meanwhile are left out, and with them their rates."""
-        if frozenset(pids) != self._holders or self._reads % LOOK_EVERY == 0:
-            self._holders, self._family = frozenset(pids), _with_children(pids, self._family)
-        self._reads += 1
+        due = self._looked_at is None or now - self._looked_at >= LOOK_SECONDS
+        if due or frozenset(pids) != self._holders:
+            self._holders, self._family, self._looked_at = frozenset(pids), _with_children(pids, self._family), now
         memory, alive = 0, False
         sleeping: list[str] = []
         folders: set[Path] = set()
