@@ -65,8 +65,8 @@ PEERS = (
         "gpucm nvml_monitor",
         "gpucm",
         lambda bin, folder, port: [
-            str(bin / "gcm"), "--config", "/dev/null", "nvml_monitor", "--sink", "do_nothing", "--cluster", "c", "--log-folder",
-            str(folder), "--push-interval", "5", "--collect-interval", "1", "--interval", "5",
+            str(bin / "gcm"), "--config", "/dev/null", "nvml_monitor", "--sink", "do_nothing", "--cluster", "c",
+            "--log-folder", str(folder), "--push-interval", "5", "--collect-interval", "1", "--interval", "5",
         ],
         page=None,
     ),

@@ -3,13 +3,15 @@
     python tests/bench/soak_agent.py [--cycles 100000]
 
 A log grows by a line a cycle and is rotated now and then, a GPU is lost and comes back, XIDs come, the reader of the
-GPUs crashes and is replaced. Prints memory (PSS), open files and threads of the agent and its child at each tenth.
+GPUs crashes and is replaced. Prints the memory of its own that each process holds (what is shared with other programs
+comes and goes with them), open files and threads at each tenth.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 import tempfile
@@ -19,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tests.bench.bench_agent import cpu_seconds, family, pss_megabytes  # noqa: E402
+from tests.bench.bench_agent import cpu_seconds, family  # noqa: E402
 from tests.support.fake_nvml import LOST, FakeNvml  # noqa: E402
 from watcher.agent.app import Agent  # noqa: E402
 from watcher.agent.follow import LogFollower  # noqa: E402
@@ -56,7 +58,10 @@ async def soak(cycles: int, folder: Path) -> None:
     gpus = NvmlSource(clock, env=fake.env())
     agent = Agent(config, clock, gpus, follower, HostSource(clock, [folder]), KernelLog(clock))
     answer = build_app(agent, None)
-    print("| cycle | PSS | open files | threads | readers replaced | CPU a cycle |\n|---|---|---|---|---|---|")
+    print(
+        "| cycle | agent | reader | open files | threads | readers replaced | CPU a cycle |\n"
+        "|---|---|---|---|---|---|---|"
+    )
     cpu = cpu_seconds(os.getpid())
     for cycle in range(cycles + 1):
         with log.open("a") as file:
@@ -70,13 +75,22 @@ async def soak(cycles: int, folder: Path) -> None:
         if cycle % (cycles // 10) == 0 and cycle:
             used, cpu = cpu_seconds(os.getpid()) - cpu, cpu_seconds(os.getpid())
             files = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in family(os.getpid()))
+            agent_mb, *reader_mb = (own_megabytes(pid) for pid in family(os.getpid()))
             print(
-                f"| {cycle} | {pss_megabytes(os.getpid()):.1f} MB | {files} | {threading.active_count()} "
+                f"| {cycle} | {agent_mb:.1f} MB | {sum(reader_mb):.1f} MB | {files} | {threading.active_count()} "
                 f"| {gpus.replacements_count} | {used / (cycles / 10) * 1000:.2f} ms |",
                 flush=True,
             )
     await gpus.close()
     assert agent.gpus.latest is not None
+
+
+def own_megabytes(pid: int) -> float:
+    """Anonymous memory of a process, of this one after garbage is collected."""
+    if pid == os.getpid():
+        gc.collect()
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:")) / 1024
 
 
 def disturb(cycle: int, log: Path, fake: FakeNvml) -> None:
