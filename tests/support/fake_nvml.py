@@ -43,9 +43,8 @@ def _stubs(folder: Path) -> Path:
     known = set(re.findall(r"\b(nvml\w+)\(", SOURCE.read_text()))
     names = set(re.findall(r'_nvmlGetFunctionPointer\("(nvml\w+)"\)', Path(pynvml.__file__).read_text())) - known
     made = folder / "stubs.c"
-    made.write_text(
-        "int fake_nvml_stub(void);\n" + "".join(f"int {n}(void) {{ return fake_nvml_stub(); }}\n" for n in sorted(names))
-    )
+    lines = [f"int {name}(void) {{ return fake_nvml_stub(); }}" for name in sorted(names)]
+    made.write_text("\n".join(["int fake_nvml_stub(void);", *lines, ""]))
     return made
 
 
