@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 def tool(name: str, package: str) -> str:
     path = shutil.which(name)
     if path is None:
+        assert "CI" not in os.environ, f"CI has no {name}"
         pytest.skip(f"needs {name} (Debian package {package})")
     return path
 
@@ -36,6 +38,24 @@ def test_units_verify_and_can_be_enabled(unit, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "[Install]" in unit.read_text()
+
+
+EXPOSURE = [  # the most that `systemd-analyze security` may say
+    (("runwatch-agent.service",), 2.0),
+    (("runwatch-agent.service", "process-details.conf"), 2.6),
+    (("runwatch.service",), 1.6),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "most"), EXPOSURE, ids=lambda value: "+".join(value) if isinstance(value, tuple) else ""
+)
+def test_units_expose_little(files, most, tmp_path):
+    unit = tmp_path / files[0]
+    unit.write_text("\n".join((DEPLOY / "systemd" / file).read_text() for file in files))
+    gate = ["security", "--offline=yes", f"--threshold={most * 10:.0f}", "--no-pager", str(unit)]
+    done = subprocess.run([tool("systemd-analyze", "systemd"), *gate], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout[-300:]
 
 
 def test_prometheus_rules_check_and_have_what_a_person_needs():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -73,11 +74,12 @@ class Agent:
         self._log_reads = Beside(follower.poll, FILE_DEADLINE_SECONDS) if follower is not None else None
         self._host_reads = Beside(lambda: host.read(self._pids()), FILE_DEADLINE_SECONDS) if host is not None else None
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Cycles at the interval until `stop`."""
+    async def run(self, stop: asyncio.Event, on_cycle: Callable[[], None] = lambda: None) -> None:
+        """Cycles at the interval until `stop`; `on_cycle` hears of each that has ended."""
         while not stop.is_set():
             began = self.clock.monotonic()
             await self.cycle()
+            on_cycle()
             rest = self.config.interval_seconds - (self.clock.monotonic() - began)
             try:
                 await asyncio.wait_for(stop.wait(), max(0.0, self.clock.real_seconds(rest)))

@@ -18,8 +18,10 @@ from alerts.secret import Secret, SecretError
 from watcher.agent.app import Agent
 from watcher.agent.metrics import AgentMetrics
 from watcher.agent.server import Handler, Reply, Request, serving
+from watcher.agent.status_line import status_line
 from watcher.config.listen import Listen
 from watcher.snapshot import dump_snapshot
+from watcher.systemd import Systemd
 
 log = logging.getLogger(__name__)
 STOP_REAL_SECONDS = 2.0
@@ -86,11 +88,14 @@ async def serve(agent: Agent, app: Handler, sock: socket.socket, on_listen: Call
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
+    systemd = Systemd.of()
     async with serving(app, sock):
         host, port = sock.getsockname()[:2]
         on_listen(str(Listen(host, port)))
-        cycles = asyncio.create_task(agent.run(stop))
+        systemd.ready(agent.clock.real_seconds(agent.config.patience_seconds))
+        cycles = asyncio.create_task(agent.run(stop, lambda: systemd.worked(status_line(agent))))
         await stop.wait()
+        systemd.stopping()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(cycles, STOP_REAL_SECONDS)
 

@@ -29,6 +29,11 @@ class AgentSection(Section):
     logs: tuple[LogConfig, ...] = ()
     state_file: Path | None = None
 
+    @property
+    def patience_seconds(self) -> float:
+        """How long no cycle may end before the process counts as stuck."""
+        return 6 * self.interval_seconds + 30
+
     @model_validator(mode="after")
     def _token(self) -> AgentSection:
         self.listen.check_token(self.token_file)

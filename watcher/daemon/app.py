@@ -28,6 +28,11 @@ log = logging.getLogger(__name__)
 JUMP_POLLS = 6.0  # a pause or a jump of the clock larger than this: look again before judging
 
 
+def patience_seconds(interval_seconds: float) -> float:
+    """How long no cycle may work before the daemon counts as stuck."""
+    return 6 * interval_seconds + 30
+
+
 @dataclass(slots=True)
 class Health:
     """What /healthz, /metrics and the dead-man's switch go by. Instants in unix seconds."""
@@ -44,7 +49,7 @@ class Health:
 
     def is_live(self, now: float, interval: float) -> bool:
         """The loop turns and its cycles do not fail: a cycle ended within the last six."""
-        return now - (self.last_ok_at if self.last_ok_at is not None else self.started_at) < 6 * interval + 30
+        return now - (self.last_ok_at if self.last_ok_at is not None else self.started_at) < patience_seconds(interval)
 
 
 @dataclass(slots=True)
@@ -118,6 +123,11 @@ class Daemon:
         tell_open(self.runs, self.desk.incidents)
         self.on_transitions(transitions)
         self._good_cycle(now)
+
+    @property
+    def works(self) -> bool:
+        """The last cycle did not fail and pages can go out: what a new start could mend. A full disk is none of it."""
+        return self.health.error is None and all(worker.alive for worker in self.workers)
 
     def _jumped(self, now: float) -> bool:
         """A suspended machine, a stepped clock or a cycle that hung: what was read before says nothing about now."""

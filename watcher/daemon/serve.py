@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -15,7 +14,9 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from starlette.applications import Starlette
 
 from watcher.config.listen import Listen
-from watcher.daemon.app import Daemon
+from watcher.daemon.app import Daemon, patience_seconds
+from watcher.daemon.status_line import status_line
+from watcher.systemd import Systemd
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
@@ -30,6 +31,13 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
     server = QuietServer(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False))
     serving = asyncio.create_task(server.serve(sockets=[sock]))
     scheduler = AsyncIOScheduler()
+    systemd = Systemd.of()
+
+    async def cycle() -> None:
+        await daemon.tick()
+        tell = systemd.worked if daemon.works and not serving.done() else systemd.failed
+        tell(status_line(daemon))
+
     async with contextlib.AsyncExitStack() as stack:
         for source in daemon.sources:
             await stack.enter_async_context(source)
@@ -37,10 +45,11 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
             await stack.enter_async_context(logs)
         for worker in daemon.workers:
             worker.start()
-        await daemon.tick()
+        await cycle()
         scheduler.add_job(
-            daemon.tick,
+            cycle,
             "interval",
+            name="cycle",
             seconds=daemon.clock.real_seconds(daemon.interval_seconds),
             max_instances=1,
             coalesce=True,
@@ -49,9 +58,9 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
         scheduler.start()
         host, port = sock.getsockname()[:2]
         on_listen(str(Listen(host, port)))
-        _notify("READY=1")
+        systemd.ready(daemon.clock.real_seconds(patience_seconds(daemon.interval_seconds)))
         await stop.wait()
-        _notify("STOPPING=1")
+        systemd.stopping()
         scheduler.shutdown(wait=False)
     server.should_exit = True
     with contextlib.suppress(TimeoutError):
@@ -60,15 +69,6 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
         await asyncio.to_thread(worker.stop, STOP_SECONDS)
     if daemon.recorder is not None:
         daemon.recorder.close()
-
-
-def _notify(text: str) -> None:
-    """Tells systemd (`Type=notify`), where it started us."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if not address:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock, contextlib.suppress(OSError):
-        sock.sendto(text.encode(), "\0" + address[1:] if address.startswith("@") else address)
 
 
 class QuietServer(uvicorn.Server):

@@ -1,0 +1,12 @@
+"""One line about the agent for `systemctl status`: what it reads, and what it cannot read."""
+
+from __future__ import annotations
+
+from watcher.agent.app import Agent
+
+
+def status_line(agent: Agent) -> str:
+    gpus = len(agent.gpus.latest.gpus) if agent.gpus.latest is not None else 0
+    line = f"reads {gpus} GPU{'' if gpus == 1 else 's'} and {len(agent.statuses)} log files"
+    troubles = [f"{name}: {health.error or 'fails'}" for name, health in agent.health().items() if not health.ok]
+    return "; ".join([line, *troubles])
