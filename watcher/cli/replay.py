@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
         for transition in transitions:
             count += transition.event == "opened"
             item = transition_to_json(transition)
-            print(json.dumps(item) if args.json else _line(item), flush=True)
+            print(json.dumps(item) if args.json else line_of(item), flush=True)
     except (OSError, EOFError, ReadingsError, RecordingError, ConfigError) as error:
         raise UsageError(str(error)) from error
     return 1 if count else 0
@@ -85,7 +85,7 @@ def _from_files(args: argparse.Namespace) -> Iterator[Transition]:
     return play(run, nodes, lines, interval, hysteresis)
 
 
-def _line(item: dict[str, object]) -> str:
+def line_of(item: dict[str, object]) -> str:
     from datetime import UTC, datetime
 
     at = datetime.fromtimestamp(float(str(item["at"])), UTC)

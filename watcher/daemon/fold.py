@@ -168,6 +168,7 @@ class RunFold:
         self._process_set(now, history)
         self._note_busy(now, history)
         progress = replace(self._progress.progress(self._busy_since), hidden=self._hidden(views))
+        self._progress.unseen = progress.hidden is not None
         self._relearn(now)
         frame = Frame(
             now=now,

@@ -51,6 +51,7 @@ class RunProgress:
     total_steps: int | None = None
     between: bool = False  # a phase other than training lies since the last record
     stalled: bool = False  # a stall is open: how long it takes is nothing to learn from
+    unseen: bool = False  # new steps could not be seen: how long that takes is nothing to learn from either
     implied_end: bool = False  # the end is only implied by the final step, no marker said so
     best_step: int | None = None  # over all attempts
 
@@ -206,7 +207,7 @@ class RunProgress:
 
     def _moved(self, at: float) -> None:
         """Something moved: note the gap under the phase in which it was waited for."""
-        known = self.last_progress_at is not None and not self.stalled and self.phase.name != "startup"
+        known = self.last_progress_at is not None and not (self.stalled or self.unseen) and self.phase.name != "startup"
         if known and self.last_progress_at is not None and at >= self.last_progress_at:
             self.gaps.setdefault(self.phase.name, Gaps()).add(at - self.last_progress_at)
         if self.last_progress_at is None or at > self.last_progress_at:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from alerts.incidents import Hysteresis, Transition
+from watcher.daemon.answer import Answer
 from watcher.daemon.merge import merge
 from watcher.daemon.pipeline import Pipeline, WatchedRun
 from watcher.replay.feed import NodeFile, Timed
 from watcher.replay.recording import Recording
-from watcher.snapshot import LogStatus
+from watcher.snapshot import LogLine, LogStatus
 
 TAIL_LINES = 20
 TAIL_CHARACTERS = 400
@@ -58,8 +60,29 @@ def play(
 
 def play_recording(run: WatchedRun, recording: Recording, hysteresis: Hysteresis | None = None) -> Iterator[Transition]:
     """What the daemon saw, evaluated anew at the times at which it was seen."""
-    pipeline = Pipeline([run], hysteresis)
-    for now, answers in recording.ticks():
-        for answer in merge([answers]).values():
-            run.fold.observe(answer)
-        yield from pipeline.tick(now).transitions
+    ticks = (Tick(now, merge([answers])) for now, answers in recording.ticks())
+    return play_ticks([run], ticks, hysteresis)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """What was seen at one moment: node -> its answer, run -> what its log or its counter said."""
+
+    now: float
+    answers: Mapping[str, Answer]
+    logs: Mapping[str, tuple[Sequence[LogLine], Sequence[LogStatus]]] = field(default_factory=dict)
+
+
+def play_ticks(
+    runs: Sequence[WatchedRun], ticks: Iterable[Tick], hysteresis: Hysteresis | None = None
+) -> Iterator[Transition]:
+    """One evaluation of all runs a tick. A node that is not in a tick was not looked at."""
+    pipeline = Pipeline(runs, hysteresis)
+    for tick in ticks:
+        for run in runs:
+            for node, answer in tick.answers.items():
+                if len(runs) == 1 or node in run.fold.nodes:
+                    run.fold.observe(answer)
+            if (said := tick.logs.get(run.fold.settings.name)) is not None:
+                run.fold.observe_log(tick.now, *said)
+        yield from pipeline.tick(tick.now).transitions

@@ -66,9 +66,10 @@ class PrometheusApi:
         result = await self._ask("query", {"query": expression, "time": f"{at:.3f}"})
         return _series(result)
 
-    async def query_range(self, expression: str, first: float, last: float, step: float) -> list[Series]:
-        form = {"query": expression, "start": f"{first:.3f}", "end": f"{last:.3f}", "step": f"{step:g}"}
-        return _series(await self._ask("query_range", form))
+    async def label_values(self, label: str, match: str, first: float, last: float) -> list[str]:
+        """Values that the label had on the matched series in that time."""
+        form = {"match[]": match, "start": f"{first:.3f}", "end": f"{last:.3f}"}
+        return [str(value) for value in (await self._ask(f"label/{label}/values", form))["result"]]
 
     async def _ask(self, what: str, form: Mapping[str, str]) -> dict[str, Any]:
         if self._session is None:
@@ -102,6 +103,8 @@ def _data(url: str, status: int, body: bytes) -> dict[str, Any]:
     if not isinstance(answer, dict) or "status" not in answer:
         raise FetchError(f"{url}: HTTP {status} and no answer of a Prometheus API: does url hold the whole path?")
     data = answer.get("data")
+    if isinstance(data, list):
+        data = {"result": data}
     if answer["status"] != "success" or not isinstance(data, dict):
         raise FetchError(f"{url}: {str(answer.get('error') or f'HTTP {status}')[:300]}")
     return data

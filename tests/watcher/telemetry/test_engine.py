@@ -159,7 +159,7 @@ def test_metrics_that_nobody_has_are_not_asked_for_each_time():
         ("<html>", 200, "no answer of a Prometheus API"),
         ("nowhere", 404, "no answer of a Prometheus API"),
         ({"status": "error", "error": "query timed out"}, 503, "query timed out"),
-        ({"status": "success", "data": []}, 200, "HTTP 200"),
+        ({"status": "success", "data": 7}, 200, "HTTP 200"),
         ("[" * 100_000, 200, "no answer of a Prometheus API"),
         ({"status": "success", "data": {"result": [7, {"metric": 1}, {"metric": {}, "values": [[1], "x"]}]}}, 200,
          "has no sample of n1"),

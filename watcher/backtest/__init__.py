@@ -1,0 +1,1 @@
+"""The rules over the history that a Prometheus-compatible engine has kept."""
