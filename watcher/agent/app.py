@@ -16,6 +16,7 @@ from watcher.agent.beside import Beside
 from watcher.agent.events import EventRing
 from watcher.agent.follow import LogFollower
 from watcher.agent.followed import FollowedEvent
+from watcher.agent.heard import Heard
 from watcher.agent.xids import Xid, XidJournal, find_gpu
 from watcher.aside import aside
 from watcher.clock import Clock
@@ -60,6 +61,7 @@ class Agent:
         self.kernel_log = kernel_log
         self.ring = EventRing()
         self.xids = XidJournal()
+        self.heard = Heard()
         self.statuses: tuple[LogStatus, ...] = ()
         self.host: HostReading | None = None
         self.cycles_count = 0
@@ -118,6 +120,7 @@ class Agent:
         now, tick = self.clock.time(), self.clock.monotonic()
         for event in events:
             self._add(event, tick - max(0.0, now - event.at))
+            self.heard.note(event.at, event.event)
         self.statuses = self.follower.statuses(now)
         self._logs_read_at = tick
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import InfoMetricFamily, Metric
 
+from detectors._xid_codes import xid_code
 from detectors.telemetry import GpuReading
+from watcher.families import counter, gauge
 
 GAUGES = {
-    "power_watts": ("runwatch_gpu_power_watts", "Board power."),
-    "power_limit_watts": ("runwatch_gpu_power_limit_watts", "Enforced power limit."),
+    "power_watts": ("runwatch_gpu_power_watts", "Power that the board draws."),
+    "power_limit_watts": ("runwatch_gpu_power_limit_watts", "Power limit that is enforced."),
     "utilization_ratio": ("runwatch_gpu_utilization_ratio", "Share of time in which any kernel ran."),
     "memory_utilization_ratio": (
         "runwatch_gpu_memory_utilization_ratio",
@@ -22,16 +24,16 @@ GAUGES = {
     "temperature_celsius": ("runwatch_gpu_temperature_celsius", "Temperature of the GPU."),
     "sm_clock_mhz": ("runwatch_gpu_sm_clock_hertz", "Clock of the multiprocessors."),
     "process_count": ("runwatch_gpu_processes", "Compute processes on the GPU."),
-    "remap_pending": ("runwatch_gpu_row_remap_pending", "1 while a row remap waits for a reset."),
+    "remap_pending": ("runwatch_gpu_row_remap_pending", "1 while a row remap waits for a reset, else 0."),
     "power_instant_watts": ("runwatch_gpu_power_instant_watts", "Power now, where the board power is an average."),
     "memory_temperature_celsius": ("runwatch_gpu_memory_temperature_celsius", "Temperature of the memory."),
-    "ecc_enabled": ("runwatch_gpu_ecc_enabled", "1 where ECC is on."),
+    "ecc_enabled": ("runwatch_gpu_ecc_enabled", "1 where ECC is on, else 0."),
     "nvlink_bytes_per_second": ("runwatch_gpu_nvlink_bytes_per_second", "Data over all NVLinks, both directions."),
     "nvlink_down_count": ("runwatch_gpu_nvlinks_down", "NVLinks that were active before and are not now."),
     "pcie_width": ("runwatch_gpu_pcie_lanes", "PCIe lanes in use."),
     "pcie_width_max": ("runwatch_gpu_pcie_lanes_max", "PCIe lanes that card and slot can use."),
     "pcie_generation": ("runwatch_gpu_pcie_generation", "PCIe generation in use."),
-    "remap_failed": ("runwatch_gpu_row_remap_failed", "1 after a row remap failed."),
+    "remap_failed": ("runwatch_gpu_row_remap_failed", "1 after a row remap failed, else 0."),
 }
 SCALE = {"sm_clock_mhz": 1e6}
 COUNTERS = {
@@ -54,52 +56,56 @@ ECC = {
 LABELS = ["node", "gpu"]
 
 
-def gpu_metrics(node: str, gpus: Sequence[GpuReading], xids: Counter[tuple[str, int]]) -> Iterator[Metric]:
+def gpu_metrics(node: str, readings: Sequence[GpuReading], xids: Counter[tuple[str, int]]) -> Iterator[Metric]:
     """Of fresh readings; what a card does not have is absent. XIDs are counted whether it can be read or not."""
+    gpus = {gpu.uuid: gpu for gpu in reversed(readings)}  # two of one name would cost the whole scrape
+    rows = [((node, uuid), gpu) for uuid, gpu in sorted(gpus.items())]
     info = InfoMetricFamily("runwatch_gpu", "What is fixed of a GPU.", labels=LABELS)
-    lost = GaugeMetricFamily("runwatch_gpu_lost", "1 while the driver says that the GPU is lost.", labels=LABELS)
-    for gpu in gpus:
+    for labels, gpu in rows:
         fixed = {"index": str(gpu.index), "name": gpu.name, "pci_bus_id": gpu.pci_bus_id, "serial": gpu.serial}
-        info.add_metric([node, gpu.uuid], {key: value for key, value in fixed.items() if value})
-        lost.add_metric([node, gpu.uuid], float(gpu.state == "lost"))
-    yield from (info, lost)
+        info.add_metric(labels, {key: value for key, value in fixed.items() if value})
+    yield info
+    yield gauge(
+        "runwatch_gpu_lost",
+        "1 while the driver says that the GPU is lost, else 0.",
+        LABELS,
+        ((labels, gpu.state == "lost") for labels, gpu in rows),
+    )
     for attribute, (name, text) in GAUGES.items():
-        gauge = GaugeMetricFamily(name, text, labels=LABELS)
-        for gpu in gpus:
-            value = getattr(gpu, attribute)
-            if value is not None:
-                gauge.add_metric([node, gpu.uuid], float(value) * SCALE.get(attribute, 1.0))
-        yield gauge
+        scale = SCALE.get(attribute, 1.0)
+        values = ((labels, getattr(gpu, attribute)) for labels, gpu in rows)
+        yield gauge(name, text, LABELS, ((labels, v if v is None else float(v) * scale) for labels, v in values))
     for attribute, (name, text) in COUNTERS.items():
-        counter = CounterMetricFamily(name, text, labels=LABELS)
-        for gpu in gpus:
-            value = getattr(gpu, attribute)
-            if value is not None:
-                counter.add_metric([node, gpu.uuid], float(value))
-        yield counter
-    yield _ecc(node, gpus)
-    throttled = GaugeMetricFamily(
-        "runwatch_gpu_throttled_ratio", "Share of time in which this held the clocks down.", labels=[*LABELS, "reason"]
+        yield counter(name, text, LABELS, ((labels, getattr(gpu, attribute)) for labels, gpu in rows))
+    yield counter(
+        "runwatch_gpu_ecc_errors",
+        "ECC errors by counter (volatile: since the driver was loaded, aggregate: of the card's life) and kind.",
+        [*LABELS, "counter", "kind"],
+        (((*labels, *place), getattr(gpu, attribute)) for labels, gpu in rows for attribute, place in ECC.items()),
     )
-    for gpu in gpus:
-        for reason, ratio in (gpu.throttle_ratios or {}).items():
-            throttled.add_metric([node, gpu.uuid, reason], ratio)
-    yield throttled
-    errors = CounterMetricFamily(
-        "runwatch_gpu_xid_errors", "XIDs of the driver since the start of the agent.", labels=[*LABELS, "xid"]
+    yield gauge(
+        "runwatch_gpu_throttled_ratio",
+        "Share of time in which this reason held the clocks down.",
+        [*LABELS, "reason"],
+        (((*labels, why), share) for labels, gpu in rows for why, share in (gpu.throttle_ratios or {}).items()),
     )
-    for (uuid, code), times in sorted(xids.items()):
-        errors.add_metric([node, uuid, str(code)], times)
-    yield errors
+    yield from _xids(node, gpus, xids)
 
 
-def _ecc(node: str, gpus: Sequence[GpuReading]) -> Metric:
-    ecc = CounterMetricFamily(
-        "runwatch_gpu_ecc_errors", "ECC errors by counter and kind.", labels=[*LABELS, "counter", "kind"]
+def _xids(node: str, uuids: Iterable[str], xids: Counter[tuple[str, int]]) -> Iterator[Metric]:
+    """One counter is there at 0 from the start, so that the first XID is an increase; the other has the codes."""
+    hardware = Counter(dict.fromkeys(uuids, 0))
+    for (uuid, code), times in xids.items():
+        hardware[uuid] += times if xid_code(code).whose == "hardware" else 0
+    yield counter(
+        "runwatch_gpu_hardware_xids",
+        "XIDs that speak of the hardware since the start of the agent.",
+        LABELS,
+        (((node, uuid), times) for uuid, times in sorted(hardware.items())),
     )
-    for gpu in gpus:
-        for attribute, (which, kind) in ECC.items():
-            value = getattr(gpu, attribute)
-            if value is not None:
-                ecc.add_metric([node, gpu.uuid, which, kind], value)
-    return ecc
+    yield counter(
+        "runwatch_gpu_xid_errors",
+        "XIDs of the driver since the start of the agent, by code.",
+        [*LABELS, "xid"],
+        (((node, uuid, str(code)), times) for (uuid, code), times in sorted(xids.items())),
+    )

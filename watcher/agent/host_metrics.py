@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from detectors.telemetry import HostReading
+from watcher.families import counter, gauge
 
 GAUGES = {
     "load_average": ("runwatch_host_load1", "Load average over a minute."),
@@ -19,10 +20,16 @@ GAUGES = {
         "Over network cards and InfiniBand, both directions.",
     ),
     "run_memory_bytes": ("runwatch_host_run_memory_bytes", "Resident memory of the processes that hold GPUs."),
-    "run_memory_limit_bytes": ("runwatch_host_run_memory_limit_bytes", "Limit of their control group."),
+    "run_memory_limit_bytes": (
+        "runwatch_host_run_memory_limit_bytes",
+        "Memory limit of the control group of those processes.",
+    ),
     "run_cpu_cores": ("runwatch_host_run_cpu_cores", "CPU seconds a second of the processes that hold GPUs."),
-    "run_read_bytes_per_second": ("runwatch_host_run_read_bytes_per_second", "What they read."),
-    "run_write_bytes_per_second": ("runwatch_host_run_write_bytes_per_second", "What they write."),
+    "run_read_bytes_per_second": ("runwatch_host_run_read_bytes_per_second", "What the processes that hold GPUs read."),
+    "run_write_bytes_per_second": (
+        "runwatch_host_run_write_bytes_per_second",
+        "What the processes that hold GPUs write.",
+    ),
 }
 
 
@@ -31,23 +38,32 @@ def host_metrics(node: str, host: HostReading | None) -> Iterator[Metric]:
     if host is None:
         return
     for attribute, (name, text) in GAUGES.items():
-        gauge = GaugeMetricFamily(name, text, labels=["node"])
-        value = getattr(host, attribute)
-        if value is not None:
-            gauge.add_metric([node], value)
-        yield gauge
-    sleeping = GaugeMetricFamily(
-        "runwatch_host_run_processes_in_disk_sleep", "Processes of the run in state D.", labels=["node"]
+        yield gauge(name, text, ["node"], [((node,), getattr(host, attribute))])
+    yield gauge(
+        "runwatch_host_run_processes_in_disk_sleep",
+        "Processes of the run in state D.",
+        ["node"],
+        [((node,), len(host.processes_in_disk_sleep))],
     )
-    sleeping.add_metric([node], len(host.processes_in_disk_sleep))
-    used = GaugeMetricFamily("runwatch_host_disk_used_bytes", "Disk in use.", labels=["node", "mount"])
-    size = GaugeMetricFamily("runwatch_host_disk_size_bytes", "Size of the disk for users.", labels=["node", "mount"])
-    for mount, (taken, total) in host.disks.items():
-        used.add_metric([node, mount], taken)
-        size.add_metric([node, mount], total)
-    down = GaugeMetricFamily("runwatch_host_links_down", "Ports that were up before and are not now.", labels=["node"])
-    down.add_metric([node], len(host.links_down))
-    flaps = CounterMetricFamily("runwatch_host_link_downs", "Times a port went down.", labels=["node", "port"])
-    for port, times in host.link_flaps.items():
-        flaps.add_metric([node, port], times)
-    yield from (sleeping, used, size, down, flaps)
+    disks, by_mount = host.disks.items(), ["node", "mount"]
+    yield gauge(
+        "runwatch_host_disk_used_bytes", "Disk in use.", by_mount, (((node, at), used) for at, (used, _) in disks)
+    )
+    yield gauge(
+        "runwatch_host_disk_size_bytes",
+        "Size of the disk for users.",
+        by_mount,
+        (((node, at), size) for at, (_, size) in disks),
+    )
+    yield gauge(
+        "runwatch_host_links_down",
+        "Ports that were up before and are not now.",
+        ["node"],
+        [((node,), len(host.links_down))],
+    )
+    yield counter(
+        "runwatch_host_link_downs",
+        "Times a port went down since boot.",
+        ["node", "port"],
+        (((node, port), times) for port, times in host.link_flaps.items()),
+    )

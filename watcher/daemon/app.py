@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -71,6 +72,7 @@ class Daemon:
     evaluator: Evaluator = field(default_factory=Evaluator)
     frames: dict[str, Frame] = field(default_factory=dict)
     answers: dict[str, Answer] = field(default_factory=dict)
+    opened: Counter[tuple[str, str]] = field(default_factory=Counter)  # run, signature -> incidents since the start
     health: Health = field(init=False)
     _before: tuple[float, float] | None = None  # wall and monotonic clock of the last cycle
     _skipped: bool = False
@@ -121,6 +123,7 @@ class Daemon:
         facts = {name: facts_from_frame(frame) for name, frame in self.frames.items()}
         transitions = await asyncio.to_thread(self._decide, judged, facts, now)
         tell_open(self.runs, self.desk.incidents)
+        self._count_opened(transitions)
         self.on_transitions(transitions)
         self._good_cycle(now)
 
@@ -166,6 +169,11 @@ class Daemon:
         transitions = self.desk.evaluate(judged, facts, now)
         self.save(self.runs)
         return transitions
+
+    def _count_opened(self, transitions: Sequence[Transition]) -> None:
+        for incident in (t.incident for t in transitions if t.event == "opened"):
+            if incident.run is not None and not incident.shadow:
+                self.opened[incident.run, incident.signature] += 1
 
     def _good_cycle(self, now: float) -> None:
         if self._failed or self.desk.store_error is not None or not all(worker.alive for worker in self.workers):

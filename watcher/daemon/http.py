@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -37,6 +37,7 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
     """`history`: incidents of the last weeks, newest first."""
     registry = CollectorRegistry()
     registry.register(DaemonMetrics(daemon))
+    ProcessCollector(registry=registry)
 
     def healthz(request: Request) -> Response:
         live = daemon.health.is_live(daemon.clock.time(), daemon.interval_seconds)

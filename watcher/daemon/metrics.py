@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.registry import Collector as MetricsCollector
 
 from watcher import __version__
+from watcher.daemon.node_metrics import node_metrics
+from watcher.daemon.run_metrics import run_metrics
+from watcher.families import counter, gauge
 
 if TYPE_CHECKING:
     from watcher.daemon.app import Daemon
@@ -24,120 +27,109 @@ class DaemonMetrics(MetricsCollector):
         self._daemon = daemon
 
     def collect(self) -> Iterator[Metric]:
+        daemon = self._daemon
+        frames = dict(daemon.frames)
         yield from self._own()
-        yield from self._runs()
-        yield from self._nodes()
-        yield from self._alerts()
+        yield from run_metrics(frames, list(daemon.desk.incidents.values()))
+        yield from node_metrics(daemon.answers, frames.values(), daemon.clock.time())
+        yield from self._incidents()
+        yield from self._deliveries()
 
     def _own(self) -> Iterator[Metric]:
-        health = self._daemon.health
-        yield _gauge("runwatch_build_info", "Version of the daemon.", [(("version", __version__), 1.0)])
-        yield _gauge("runwatch_config_info", "Which config is in use.", [(("hash", self._daemon.config_hash), 1.0)])
-        yield _plain("runwatch_tick_duration_seconds", "How long the last cycle took.", health.tick_seconds)
-        yield _plain("runwatch_last_tick_timestamp_seconds", "End of the last cycle.", health.last_tick_at)
-        yield _plain(
-            "runwatch_last_good_cycle_timestamp_seconds",
-            "End of the last cycle in which asking, judging, storing and sending all worked.",
-            health.last_good_cycle_at,
-        )
-        yield _total("runwatch_ticks", "Cycles since the start.", health.ticks_count)
-        yield _total("runwatch_tick_errors", "Cycles that failed.", health.errors_count)
-        yield _total("runwatch_ticks_skipped", "Cycles not judged after a jump of the clock.", health.skipped_count)
-        store_ok = self._daemon.desk.store_error is None
-        yield _plain("runwatch_store_up", "Whether the database takes what is decided.", float(store_ok))
-        failures = CounterMetricFamily("runwatch_detector_failures", "Exceptions of a detector.", labels=["detector"])
-        for name in sorted({a.plugin.name for run in self._daemon.runs for a in run.detectors}):
-            failures.add_metric([name], self._daemon.evaluator.failures[name])
-        yield failures
-        if self._daemon.dead_man is not None:
-            yield _plain(
+        daemon, health = self._daemon, self._daemon.health
+        build = InfoMetricFamily("runwatch_build", "Version of the daemon.")
+        build.add_metric([], {"version": __version__})
+        config = InfoMetricFamily("runwatch_config", "Which config is in use.")
+        config.add_metric([], {"hash": daemon.config_hash})
+        yield from (build, config)
+        for name, text, value in (
+            ("runwatch_interval_seconds", "Time between two cycles, as configured.", daemon.interval_seconds),
+            ("runwatch_tick_duration_seconds", "How long the last cycle took.", health.tick_seconds),
+            ("runwatch_last_tick_timestamp_seconds", "End of the last cycle.", health.last_tick_at),
+            (
+                "runwatch_last_good_cycle_timestamp_seconds",
+                "End of the last cycle in which asking, judging, storing and sending all worked.",
+                health.last_good_cycle_at,
+            ),
+            ("runwatch_start_timestamp_seconds", "When the daemon began to watch.", health.started_at),
+            (
+                "runwatch_store_up",
+                "1 while the database takes what is decided, else 0.",
+                daemon.desk.store_error is None,
+            ),
+            (
                 "runwatch_dead_man_last_success_timestamp_seconds",
                 "When the dead-man URL last took a ping.",
-                self._daemon.dead_man.last_success_at,
-            )
-
-    def _runs(self) -> Iterator[Metric]:
-        names = {
-            "step": GaugeMetricFamily("runwatch_run_step", "Last step of the run.", labels=["run"]),
-            "progress": GaugeMetricFamily(
-                "runwatch_run_last_progress_timestamp_seconds", "When the run last progressed.", labels=["run"]
+                daemon.dead_man.last_success_at if daemon.dead_man is not None else None,
             ),
-            "loss": GaugeMetricFamily("runwatch_run_loss", "Last loss that was logged.", labels=["run"]),
-            "attempt": GaugeMetricFamily("runwatch_run_attempt", "Number of the present launch.", labels=["run"]),
-            "gap": GaugeMetricFamily(
-                "runwatch_run_longest_gap_seconds", "Longest learnt gap of the present phase.", labels=["run"]
-            ),
-            "power": GaugeMetricFamily(
-                "runwatch_run_working_power_watts", "Learnt median power of a GPU at work.", labels=["run"]
-            ),
-        }
-        phases = GaugeMetricFamily("runwatch_run_phase", "1 for the present phase of the run.", labels=["run", "phase"])
-        for run, frame in sorted(self._daemon.frames.items()):
-            progress, learnt = frame.progress, frame.learnt
-            gap = learnt.gaps.get(frame.phase.name)
-            values = {
-                "step": progress.last_step,
-                "progress": progress.last_progress_at,
-                "loss": progress.records[-1].loss if progress.records else None,
-                "attempt": frame.attempt.number,
-                "gap": gap.longest_seconds if gap is not None else None,
-                "power": learnt.power.run_median_watts if learnt.power is not None else None,
-            }
-            for name, value in values.items():
-                if value is not None:
-                    names[name].add_metric([run], float(value))
-            for phase in ("startup", "training", "evaluation", "checkpoint", "finished"):
-                phases.add_metric([run, phase], float(frame.phase.name == phase))
-        yield from names.values()
-        yield phases
+        ):
+            yield gauge(name, text, (), [((), value)])
+        for name, text, count in (
+            ("runwatch_ticks", "Cycles since the start.", health.ticks_count),
+            ("runwatch_tick_errors", "Cycles that failed.", health.errors_count),
+            ("runwatch_ticks_skipped", "Cycles not judged after a jump of the clock.", health.skipped_count),
+        ):
+            yield counter(name, text, (), [((), count)])
+        yield counter(
+            "runwatch_detector_failures",
+            "Exceptions of a detector, over all runs.",
+            ["detector"],
+            (((name,), daemon.evaluator.failures[name]) for name in self._detectors()),
+        )
 
-    def _nodes(self) -> Iterator[Metric]:
-        up = GaugeMetricFamily("runwatch_agent_up", "Whether the agent answered last time.", labels=["node"])
-        age = GaugeMetricFamily("runwatch_agent_data_age_seconds", "Age of the GPU readings.", labels=["node"])
-        skew = GaugeMetricFamily("runwatch_agent_clock_skew_seconds", "Clock of the node minus ours.", labels=["node"])
-        for node, answer in sorted(self._daemon.answers.items()):
-            up.add_metric([node], float(answer.snapshot is not None))
-            if answer.snapshot is not None:
-                skew.add_metric([node], answer.snapshot.sent_at - answer.received_at)
-                if answer.snapshot.gpus_age_seconds is not None:
-                    age.add_metric([node], answer.snapshot.gpus_age_seconds)
-        yield from (up, age, skew)
+    def _detectors(self) -> list[str]:
+        return sorted({active.plugin.name for run in self._daemon.runs for active in run.detectors})
 
-    def _alerts(self) -> Iterator[Metric]:
-        open_now = GaugeMetricFamily("runwatch_incidents_open", "Incidents that are open.", labels=["severity"])
-        incidents = [i for i in self._daemon.desk.incidents.values() if i.state == "open" and not i.shadow]
-        for severity in SEVERITIES:
-            open_now.add_metric([severity], sum(i.severity.label == severity for i in incidents))
-        yield open_now
+    def _incidents(self) -> Iterator[Metric]:
+        live = [i for i in self._daemon.desk.incidents.values() if i.state == "open" and not i.shadow]
+        yield gauge(
+            "runwatch_incidents_open",
+            "Incidents that are open, over all runs and the watchdog itself.",
+            ["severity"],
+            (((severity,), sum(i.severity.label == severity for i in live)) for severity in SEVERITIES),
+        )
+        rows: dict[tuple[str, str], int] = {}
+        for run in self._daemon.runs:
+            for active in run.detectors:
+                rows[run.fold.settings.name, active.plugin.name] = 0
+        for incident in live:
+            if incident.run is not None:
+                key = incident.run, incident.signature
+                rows[key] = rows.get(key, 0) + 1
+        yield gauge(
+            "runwatch_run_incidents_open",
+            "Incidents of the run that are open, by signature.",
+            ["run", "signature"],
+            sorted(rows.items()),
+        )
+        opened = dict.fromkeys(rows, 0) | dict(self._daemon.opened)
+        yield counter(
+            "runwatch_run_incidents_opened",
+            "Incidents of the run that were opened since the start of the daemon, by signature.",
+            ["run", "signature"],
+            sorted(opened.items()),
+        )
+
+    def _deliveries(self) -> Iterator[Metric]:
         counts = self._daemon.desk.outbox.counts()
-        deliveries = CounterMetricFamily(
-            "runwatch_deliveries", "Attempts to send a message, by result.", labels=["channel", "result"]
-        )
-        pending = GaugeMetricFamily("runwatch_deliveries_pending", "Messages that wait to be sent.", labels=["channel"])
-        success = GaugeMetricFamily(
-            "runwatch_delivery_last_success_timestamp_seconds", "When a message last went out.", labels=["channel"]
-        )
-        for health in self._daemon.desk.outbox.health():
+        channels = self._daemon.desk.outbox.health()
+        rows: dict[tuple[str, str], int] = {}
+        for health in channels:
             known = {result for channel, result in counts if channel == health.channel}
             for result in sorted({*RESULTS, *known}):
-                deliveries.add_metric([health.channel, result], counts.get((health.channel, result), 0))
-            pending.add_metric([health.channel], health.pending)
-            if health.last_success_at is not None:
-                success.add_metric([health.channel], health.last_success_at)
-        yield from (deliveries, pending, success)
-
-
-def _plain(name: str, text: str, value: float | None) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, text, value=value) if value is not None else GaugeMetricFamily(name, text, labels=[])
-
-
-def _total(name: str, text: str, value: float) -> CounterMetricFamily:
-    return CounterMetricFamily(name, text, value=value)
-
-
-def _gauge(name: str, text: str, rows: Iterable[tuple[tuple[str, str], float]]) -> GaugeMetricFamily:
-    rows = list(rows)
-    family = GaugeMetricFamily(name, text, labels=[label for (label, _), _ in rows[:1]])
-    for (_, value), number in rows:
-        family.add_metric([value], number)
-    return family
+                rows[health.channel, result] = counts.get((health.channel, result), 0)
+        yield counter(
+            "runwatch_deliveries", "Attempts to send a message, by result.", ["channel", "result"], rows.items()
+        )
+        yield gauge(
+            "runwatch_deliveries_pending",
+            "Messages that wait to be sent.",
+            ["channel"],
+            (((health.channel,), health.pending) for health in channels),
+        )
+        yield gauge(
+            "runwatch_delivery_last_success_timestamp_seconds",
+            "When a message last went out.",
+            ["channel"],
+            (((health.channel,), health.last_success_at) for health in channels),
+        )

@@ -11,6 +11,10 @@ from alerts.incidents import Incident
 from detectors.frame import Frame
 
 SHOWN_NODES = 200
+STATES = (
+    "not started", "startup", "training", "evaluation", "checkpoint", "finished", "stopped", "notice", "warning",
+    "critical",
+)  # fmt: skip
 
 
 def run_view(frame: Frame, incidents: Iterable[Incident]) -> dict[str, Any]:
@@ -69,7 +73,7 @@ def _gap(stats: Any) -> dict[str, float]:
 
 
 def state_of(frame: Frame, incidents: Iterable[Incident]) -> str:
-    """One word for people."""
+    """One word for people, of STATES."""
     worst = max((i.severity for i in incidents if i.state == "open" and not i.shadow), default=None)
     if worst is not None:
         return "critical" if worst.label == "critical" else "warning" if worst.label == "warning" else "notice"

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from detectors.telemetry import GpuReading
 from watcher.simulate.script import Kind, Script, Stretch
@@ -24,18 +25,25 @@ class Level:
     memory_gib: float
     celsius: float
     clock_mhz: float
+    nvlink_bytes_per_second: float = 0.0
 
 
 LEVELS: dict[Kind, Level] = {
     "free": Level(58, 1, 0.0, 0.0, 0.0, 31, 210),
     "startup": Level(78, 6, 0.05, 0.01, 30.0, 34, 1410),
-    "train": Level(345, 28, 0.98, 0.55, 71.0, 61, 1350),
-    "evaluate": Level(300, 35, 0.95, 0.5, 71.0, 58, 1380),
+    "train": Level(345, 28, 0.98, 0.55, 71.0, 61, 1350, 1.9e11),
+    "evaluate": Level(300, 35, 0.95, 0.5, 71.0, 58, 1380, 4e10),
     "save": Level(88, 2, 1.0, 0.0, 71.0, 45, 1410),
     "spin": Level(85, 1.2, 1.0, 0.0, 71.0, 38, 1410),
     "idle": Level(70, 1, 0.0, 0.0, 71.0, 36, 1410),
 }
 ODD = Level(68, 0.5, 0.0, 0.0, 71.0, 33, 1410)
+WELL: dict[str, Any] = {  # what a sound card says of its faults and links
+    "ecc_enabled": True, "ecc_volatile_corrected_count": 0, "ecc_volatile_uncorrected_count": 0,
+    "ecc_aggregate_corrected_count": 0, "ecc_aggregate_uncorrected_count": 0, "remap_pending": False,
+    "remap_failed": False, "remapped_correctable_count": 0, "remapped_uncorrectable_count": 0, "pcie_width": 16,
+    "pcie_width_max": 16, "pcie_generation": 4, "pcie_replay_count": 0, "nvlink_error_count": 0, "nvlink_down_count": 0,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +85,9 @@ class Fleet:
             sm_clock_mhz=level.clock_mhz,
             sm_clock_max_mhz=1410.0,
             process_count=1 if level.memory_gib else 0,
-            ecc_volatile_uncorrected_count=0,
-            ecc_volatile_corrected_count=0,
+            throttle_ratios={"sw_power_cap": 0.0, "hw_thermal": 0.0},
+            nvlink_bytes_per_second=level.nvlink_bytes_per_second,
+            **WELL,
         )
 
     def _noise(self, node: str, index: int, moment: int) -> float:
