@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ClusterShell.NodeSet import NodeSet, NodeSetException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from watcher.config.acting import Action
 from watcher.config.alerting import Channels, MaintenanceSection, PagingSection, RouteSection, fallbacks
 from watcher.config.detectors import detectors_model
 from watcher.config.listen import Listen
@@ -119,6 +120,7 @@ class DaemonConfig(Section):
     routes: tuple[RouteSection, ...] = ()
     paging: PagingSection = PagingSection()
     maintenance: tuple[MaintenanceSection, ...] = ()
+    actions: Annotated[dict[str, Action], Field(max_length=20)] = Field(default_factory=dict)
     clock_scale: float = Field(default=1.0, gt=0)
     clock_epoch: float | None = None
 

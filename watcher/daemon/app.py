@@ -15,6 +15,7 @@ from alerts.incidents import Judged, Transition
 from alerts.worker import Worker
 from detectors.frame import Frame
 from watcher.clock import Clock
+from watcher.daemon.acting import Actor
 from watcher.daemon.answer import Answer, AnswerSource
 from watcher.daemon.dead_man import DeadManSwitch
 from watcher.daemon.evaluate import Evaluator, watching
@@ -67,6 +68,7 @@ class Daemon:
     shared_logs: Sequence[LogReader] = ()
     recorder: Recorder | None = None
     dead_man: DeadManSwitch | None = None
+    actor: Actor | None = None
     config_hash: str = ""
     on_transitions: Callable[[Sequence[Transition]], None] = lambda transitions: None
     evaluator: Evaluator = field(default_factory=Evaluator)
@@ -124,6 +126,8 @@ class Daemon:
         transitions = await asyncio.to_thread(self._decide, judged, facts, now)
         tell_open(self.runs, self.desk.incidents)
         self._count_opened(transitions)
+        if self.actor is not None:
+            self.actor.consider(self.desk.incidents, self._jobs(), now)
         self.on_transitions(transitions)
         self._good_cycle(now)
 
@@ -146,6 +150,8 @@ class Daemon:
 
     def _judge(self, now: float) -> list[Judged]:
         judged = [lateness(self.health.tick_seconds, self.interval_seconds)]
+        if self.actor is not None:
+            judged += self.actor.judged(now)
         for run in self.runs:
             with self._guarded(run.fold):
                 frame = run.fold.frame(now)
@@ -153,6 +159,11 @@ class Daemon:
                 judged += self.evaluator.judge(frame, run.detectors)
         judged += [watching(run.fold.settings.name, self._failed.get(run.fold.settings.name)) for run in self.runs]
         return judged
+
+    def _jobs(self) -> dict[str, str]:
+        """run -> id of its job, where a scheduler tells it."""
+        told = {name: frame.scheduler.job_id for name, frame in self.frames.items() if frame.scheduler is not None}
+        return {name: job for name, job in told.items() if job is not None}
 
     @contextmanager
     def _guarded(self, fold: RunFold) -> Iterator[None]:

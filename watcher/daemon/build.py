@@ -17,10 +17,12 @@ from alerts.worker import Worker
 from detectors.registry import load_plugins
 from watcher.agent.follow import LogFollower
 from watcher.clock import Clock
+from watcher.config.acting import action_rules
 from watcher.config.alerting import alert_policy, build_channels, fallbacks
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.config.detectors import settled
 from watcher.config.telemetry import build_progress, build_telemetry
+from watcher.daemon.acting import Actor
 from watcher.daemon.answer import AnswerSource
 from watcher.daemon.app import Daemon
 from watcher.daemon.collect import Collector
@@ -91,6 +93,7 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         ],
         recorder=Recorder(recording.path, recording.file_bytes, recording.keep_files) if recording else None,
         dead_man=DeadManSwitch(_url(dead_man.url, dead_man.url_file), dead_man.interval_seconds) if dead_man else None,
+        actor=Actor(action_rules(config.actions), store) if config.actions else None,
         config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:12],
     )
     return daemon, keeper

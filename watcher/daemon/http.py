@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from alerts.actions import deed_to_json
 from alerts.desk import UnknownIncident
 from alerts.incidents import Incident
 from alerts.outbox import JournalError
@@ -88,6 +89,13 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
             raise HTTPException(400, str(error)) from None
         return _json(incident_view(changed))
 
+    def actions(request: Request) -> Response:
+        actor = daemon.actor
+        deeds = [deed_to_json(deed) for deed in reversed(actor.deeds)] if actor is not None else []
+        refused = actor.refused if actor is not None else {}
+        waiting = [{"rule": rule, "key": key, "why": why} for (rule, key), why in refused.items()]
+        return _json({"actions": deeds, "not_done": waiting, "now": daemon.clock.time()})
+
     def suspects(request: Request) -> Response:
         ledger = daemon.runs[0].fold.ledger if daemon.runs else None
         return _json({"strikes": ledger.dump() if ledger is not None else [], "now": daemon.clock.time()})
@@ -100,6 +108,7 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
         Route("/api/incidents/{key:path}/do/{action}", change, methods=["POST"]),
         Route("/api/incidents/{key:path}", incident),
         Route("/api/suspects", suspects),
+        Route("/api/actions", actions),
         Route("/docs/{name}", runbook),
         *ack_routes(daemon.desk),
     ]
