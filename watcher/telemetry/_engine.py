@@ -17,6 +17,8 @@ from watcher.telemetry._node import NodeTelemetry, NoGpusError
 from watcher.telemetry._prometheus_api import PrometheusApi, Series
 from watcher.telemetry._sections import EngineSection
 
+NEWEST = 3  # points of a series: enough to know how far apart they are
+NODES_AT_ONCE = 32
 ABSENT_LOOKS = 30  # a metric that nobody has is asked for again after so many looks
 
 
@@ -28,6 +30,7 @@ class Engine(AnswerSource):
         self._api = PrometheusApi(section)
         self._label = section.node_label or dialect.node
         self._telemetry: dict[str, NodeTelemetry] = {}
+        self._names: NodeNames | None = None
         self._absent: dict[str, int] = {}  # metric -> looks until it is asked for again
 
     async def __aenter__(self) -> Engine:
@@ -44,15 +47,22 @@ class Engine(AnswerSource):
         nodes = list(self._nodes())
         for gone in set(self._telemetry) - set(nodes):
             del self._telemetry[gone]
-        names = NodeNames(nodes)
+        if self._names is None or self._names.nodes != nodes:
+            self._names = NodeNames(nodes)
+        names = self._names
         try:
             there = await self._api.time()
             found = await self._fetch(there, names)
         except FetchError as error:
             return self._all_silent(nodes, str(error), note)
         now = self._clock.time()
-        seen = samples_by_node(found, self._label, names)
-        return [self._answer(node, seen.get(node), now, now - there, note) for node in nodes]
+        seen = await asyncio.to_thread(samples_by_node, found, self._label, names)
+        answers = []
+        for number, node in enumerate(nodes):
+            answers.append(self._answer(node, seen.get(node), now, now - there, note))
+            if number % NODES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # the daemon's page and its other sources go on
+        return answers
 
     async def _fetch(self, there: float, names: NodeNames) -> dict[str, list[Series]]:
         """metric -> series. Raises FetchError where not even the first metric can be had."""
@@ -62,7 +72,7 @@ class Engine(AnswerSource):
         window = f"[{self._section.window_seconds:.0f}s]"
 
         async def one(metric: str) -> list[Series]:
-            return await self._api.query(selector(metric, *matchers) + window, there)
+            return await self._api.query(selector(metric, *matchers) + window, there, NEWEST)
 
         answers = await asyncio.gather(*(one(metric) for metric in metrics), return_exceptions=True)
         found: dict[str, list[Series]] = {}

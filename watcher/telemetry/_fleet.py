@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from statistics import median
 
 from watcher.telemetry._prometheus_api import Series
@@ -16,20 +15,31 @@ PORT = re.compile(r":\d+$")
 LATE_TIMES = 2.5  # a series this many scrapes behind the newest of its node has ended
 LONE_SECONDS = 60.0  # between scrapes, where only one was seen
 MAX_MATCHER = 4_000
+MAX_SEEN = 100_000
+GAPS = 64  # of a node: enough for a median
 
 
 class NodeNames:
     """Which node a label means: NODE, NODE:PORT or NODE.domain."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
-        self._known = set(nodes)
+        self.nodes = list(nodes)
+        self._known = set(self.nodes)
         shorts: dict[str, list[str]] = defaultdict(list)
         for node in self._known:
             shorts[node.split(".")[0].lower()].append(node)
         self._shorts = set(shorts)
+        self._seen: dict[str, str | None] = {}
         self._short = {short: names[0] for short, names in shorts.items() if len(names) == 1}
 
     def of(self, label: str) -> str | None:
+        if label not in self._seen:
+            if len(self._seen) >= MAX_SEEN:
+                self._seen.clear()
+            self._seen[label] = self._resolve(label)
+        return self._seen[label]
+
+    def _resolve(self, label: str) -> str | None:
         name = label if label in self._known else PORT.sub("", label)
         return name if name in self._known else self._short.get(name.split(".")[0].lower())
 
@@ -64,14 +74,18 @@ def samples_by_node(found: Mapping[str, Sequence[Series]], label: str, names: No
             if node is None or not one.points:
                 continue
             at, value = one.points[-1]
-            mine = nodes.setdefault(node, NodeSamples())
+            mine = nodes.get(node)
+            if mine is None:
+                mine = nodes[node] = NodeSamples()
             mine.samples.append(Sample(metric, value, one.labels, at))
-            mine.taken_at = max(mine.taken_at, at)
-            gaps[node] += [b[0] - a[0] for a, b in pairwise(one.points)]
+            if at > mine.taken_at:
+                mine.taken_at = at
+            if len(one.points) > 1 and len(gaps[node]) < GAPS:
+                gaps[node].append(at - one.points[-2][0])
     for node, mine in nodes.items():
         if gaps[node]:
             mine.interval = max(1.0, median(gaps[node]))
         oldest = mine.taken_at - LATE_TIMES * mine.interval
         live = [sample for sample in mine.samples if sample.at is not None and sample.at >= oldest]
-        mine.samples = sorted(live, key=lambda sample: -(sample.at or 0.0))
+        mine.samples = sorted(live, key=lambda sample: sample.at or 0.0, reverse=True)
     return nodes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -21,6 +21,7 @@ MAX_BYTES = 96 << 20
 MAX_URL = 2_000  # longer ones are posted
 AT_ONCE = 4
 INLINE_BYTES = 1 << 18
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +56,23 @@ class PrometheusApi:
 
     async def time(self) -> float:
         """What time it is there: ages are differences on that clock."""
-        result = await self._ask("query", {"query": "time()"})
-        try:
-            return float(result["result"][1])
-        except (KeyError, IndexError, TypeError, ValueError):
-            raise FetchError(f"{self._section.url} does not know the time: is this a Prometheus API?") from None
+        told = await self._ask("query", {"query": "time()"}, _clock)
+        if told is None:
+            raise FetchError(f"{self._section.url} does not know the time: is this a Prometheus API?")
+        return told
 
-    async def query(self, expression: str, at: float) -> list[Series]:
-        """An instant query; with a range selector the samples as they were taken."""
-        result = await self._ask("query", {"query": expression, "time": f"{at:.3f}"})
-        return _series(result)
+    async def query(self, expression: str, at: float, newest: int | None = None) -> list[Series]:
+        """An instant query; with a range selector the samples as they were taken, or the `newest` of each series."""
+        form = {"query": expression, "time": f"{at:.3f}"}
+        return await self._ask("query", form, lambda data: _series(data, newest))
 
     async def label_values(self, label: str, match: str, first: float, last: float) -> list[str]:
         """Values that the label had on the matched series in that time."""
         form = {"match[]": match, "start": f"{first:.3f}", "end": f"{last:.3f}"}
-        return [str(value) for value in (await self._ask(f"label/{label}/values", form))["result"]]
+        return await self._ask(f"label/{label}/values", form, lambda data: [str(v) for v in data.get("result") or ()])
 
-    async def _ask(self, what: str, form: Mapping[str, str]) -> dict[str, Any]:
+    async def _ask(self, what: str, form: Mapping[str, str], read: Callable[[dict[str, Any]], T]) -> T:
+        """`read` takes what came; a large answer is read in a thread."""
         if self._session is None:
             raise FetchError(self._broken)
         url = f"{self._section.url}/api/v1/{what}"
@@ -89,8 +90,8 @@ class PrometheusApi:
             except FetchError as error:
                 raise FetchError(str(error).replace(full, url)) from None
         if len(body) <= INLINE_BYTES:
-            return _data(url, status, body)
-        return await asyncio.to_thread(_data, url, status, body)
+            return read(_data(url, status, body))
+        return await asyncio.to_thread(lambda: read(_data(url, status, body)))
 
 
 def _data(url: str, status: int, body: bytes) -> dict[str, Any]:
@@ -110,7 +111,14 @@ def _data(url: str, status: int, body: bytes) -> dict[str, Any]:
     return data
 
 
-def _series(data: Mapping[str, Any]) -> list[Series]:
+def _clock(data: Mapping[str, Any]) -> float | None:
+    try:
+        return float(data["result"][1])
+    except (KeyError, IndexError, TypeError, ValueError):
+        return None
+
+
+def _series(data: Mapping[str, Any], newest: int | None = None) -> list[Series]:
     """Vectors and matrices alike; what is no number is left out."""
     found = []
     items = data.get("result")
@@ -120,7 +128,8 @@ def _series(data: Mapping[str, Any]) -> list[Series]:
         raw = item.get("values") or ([item["value"]] if "value" in item else [])
         labels = item.get("metric")
         if isinstance(labels, dict) and isinstance(raw, list):
-            found.append(Series({str(k): str(v) for k, v in labels.items()}, tuple(_points(raw))))
+            points = _points(raw if newest is None else raw[-newest:])
+            found.append(Series({k: v if isinstance(v, str) else str(v) for k, v in labels.items()}, tuple(points)))
     return found
 
 
