@@ -13,6 +13,7 @@ from alerts.channels._api import load_channels
 from detectors.registry import load_plugins
 from watcher.cli.main import commands
 from watcher.formats._api import load_formats
+from watcher.telemetry._api import load_telemetry
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -40,8 +41,13 @@ def channel_list() -> str:
     return ", ".join(f"`{name}`" for name in sorted(load_channels()))
 
 
+def telemetry_list() -> str:
+    return ", ".join(f"`{name}`" for name in sorted(load_telemetry()))
+
+
 GENERATED = {
     "signatures": signatures, "commands": command_table, "formats": format_list, "channels": channel_list,
+    "telemetry": telemetry_list,
 }  # fmt: skip
 
 
