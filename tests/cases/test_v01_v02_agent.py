@@ -62,3 +62,22 @@ def test_v02_the_metrics_say_how_many_shall_be_here_and_how_many_are(lost):
         present = 7 if 120 < t < 1200 else 8
         if t not in (120, 300, 1200):  # in the middle of the change
             assert f'runwatch_agent_gpus_present{{node="n01"}} {present}.0' in text, t
+
+
+def test_v01_the_daemon_tells_of_the_stuck_reader_once_and_of_nothing_else(hung):
+    ((opened, told),) = hung.told("opened")
+    assert told.incident.signature == "nvml_unresponsive"
+    assert 75 <= opened <= 180
+    ((resolved, _),) = hung.told("resolved")
+    assert 900 <= resolved <= 1000
+
+
+def test_v02_the_daemon_tells_of_the_lost_gpu_once_by_its_name_until_it_is_back(lost):
+    uuid = lost.case["input"]["devices"][5]["uuid"]
+    ((opened, told),) = lost.told("opened")
+    assert (told.incident.signature, told.incident.subject.gpu) == ("gpu_lost", uuid)
+    assert 120 <= opened <= 240
+    assert uuid in told.incident.summary
+    assert told.incident.evidence["pci_bus_id"] == "00000000:C3:00.0"
+    ((resolved, _),) = lost.told("resolved")
+    assert 1200 <= resolved <= 1320

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -81,3 +82,38 @@ def test_v05_counters_are_what_the_card_says_and_remaps_are_apart_from_them(memo
     assert gpu(1260, 1).ecc_aggregate_uncorrected_count == 1
     assert (gpu(1860, 2).remap_failed, gpu(1860, 2).ecc_volatile_uncorrected_count) == (True, 5)
     assert gpu(2400, 3).ecc_volatile_corrected_count == 300 * 4600
+
+
+def test_v03_nobody_is_told_of_anything(unsupported):
+    assert unsupported.told("opened") == []
+
+
+def test_v05_what_the_daemon_tells_of_each_card_over_a_restart_of_the_agent(memory_errors):
+    told = {}
+    for t, change in memory_errors.told("opened"):
+        told.setdefault((change.incident.subject.gpu_index, change.incident.signature), []).append(t)
+    assert 0 not in {gpu for gpu, _ in told}, "lifetime counts of a card that was mended are history"
+    assert all(len(times) == 1 for times in told.values())
+    (pending,), (failed,), (storm,) = told[1, "row_remap_pending"], told[2, "row_remap_failed"], told[3, "ecc_rate"]
+    assert 600 <= pending <= 700
+    assert 1800 <= failed <= 1900
+    assert 2115 <= storm <= 2300
+    ((mended, _),) = memory_errors.told("resolved", "row_remap_pending")
+    assert 1200 <= mended <= 1320
+
+
+def test_v05_the_exported_counter_falls_only_with_the_reset_of_the_driver(memory_errors):
+    def counted(text: str) -> float:
+        return next(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == "runwatch_gpu_ecc_errors_total"
+            and (sample.labels["gpu"][-1], sample.labels["counter"], sample.labels["kind"])
+            == ("1", "volatile", "uncorrected")
+        )
+
+    values = [(t, counted(text)) for t, text in memory_errors.metrics if "ecc_errors_total{" in text]
+    falls = [t for (_, before), (t, now) in pairwise(values) if now < before]
+    assert len(falls) == 1
+    assert 1200 <= falls[0] <= 1230
