@@ -43,12 +43,13 @@ class NvmlUnresponsive:
         return firing([self._one(frame, node, health, severity) for node, health in dead], unsure)
 
     def _one(self, frame: Frame, node: NodeView, health: SourceHealth, severity: Severity) -> Finding:
+        which = "A GPU" if node.gpus_fresh else "The GPU driver"
         also = ", and the run makes no progress" if severity == Severity.CRITICAL else ""
         return Finding(
             signature="nvml_unresponsive",
             subject=Subject(run=frame.run, node=node.name),
             severity=severity,
-            summary=f"The GPU driver of {node.name} does not answer: {health.error or health.kind}{also}",
+            summary=f"{which} of {node.name} does not answer: {health.error or health.kind}{also}",
             evidence={"node": node.name, "kind": health.kind, "silent_seconds": health.age_seconds},
             hint=HINT,
             since_at=None if health.age_seconds is None else frame.now - health.age_seconds,

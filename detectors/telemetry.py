@@ -30,6 +30,7 @@ class GpuReading:
     pci_bus_id: str | None = None
     state: GpuState = "ok"  # lost: NVML says GPU_IS_LOST; unreadable: any other error on the whole device
     error: str | None = None
+    unread_seconds: float | None = None  # of one that does not answer: since it last did, when it was tried
     mig: bool = False
     unsupported: tuple[str, ...] = ()  # fields that this card or driver does not have
     power_watts: float | None = None

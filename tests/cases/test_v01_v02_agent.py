@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from threading import Event
+
 import pytest
 
-from tests.support.nvml_case import played
+from tests.support.fake_nvml import FakeNvml
+from tests.support.nvml_case import played, played_case
+
+
+@contextlib.contextmanager
+def until_answered(url: str):
+    """After the first 200."""
+    for _ in range(500):
+        with contextlib.suppress(urllib.error.HTTPError), urllib.request.urlopen(url, timeout=5):
+            yield
+            return
+        Event().wait(0.02)
+    raise AssertionError(f"{url} is not well within 10 s")
 
 
 @pytest.fixture(scope="module")
@@ -21,19 +41,58 @@ def test_v01_every_endpoint_answers_within_two_seconds_throughout(hung):
     assert hung.slowest < 2
 
 
-def test_v01_the_age_of_the_data_grows_in_sight_and_stale_values_are_never_repeated(hung):
+def test_v01_the_gpu_that_hangs_has_no_values_and_its_age_grows_in_sight(hung):
+    for t, snapshot, _ in hung.seen:
+        if 75 <= t < 900:
+            gpu = snapshot.gpus[3]
+            assert (gpu.state, gpu.power_watts, gpu.utilization_ratio) == ("unreadable", None, None), t
+            assert t - 75 <= gpu.unread_seconds <= t - 30
     at_110 = [snapshot for t, snapshot, _ in hung.seen if 105 <= t <= 110]
-    assert all(s.gpus_age_seconds >= 40 for s in at_110)
-    assert all(not s.gpus for t, s, _ in hung.seen if 150 <= t < 900)
-    assert all(status == 503 for t, _, status in hung.seen if 150 <= t < 900)
+    assert all(snapshot.gpus[3].unread_seconds >= 40 for snapshot in at_110)
+    for t, text in hung.metrics:
+        if 75 < t < 900:
+            series = {line.partition("{")[0] for line in text.splitlines() if '-000000000003"' in line}
+            assert "runwatch_gpu_power_watts" not in series, t
+            assert "runwatch_gpu_unread_seconds" in series, t
 
 
-def test_v01_the_stuck_reader_is_told_in_time_and_over_in_time(hung):
+def test_v01_the_seven_others_stay_fresh(hung):
+    for t, snapshot, status in hung.seen[1:]:
+        assert (status, snapshot.gpus_age_seconds < 20) == (200, True), t
+        assert [gpu.power_watts for gpu in snapshot.gpus if gpu.index != 3] == [640.0] * 7, t
+
+
+def test_v01_the_stuck_call_is_told_in_time_and_over_in_time(hung):
     kinds = [(t, s.health["nvml"].kind) for t, s, _ in hung.seen]
     first = min(t for t, kind in kinds if kind == "stuck")
     assert 75 <= first <= 180
     assert all(kind == "stuck" for t, kind in kinds if first <= t < 900)
-    assert all(s.health["nvml"].ok and len(s.gpus) == 8 for t, s, _ in hung.seen if t >= 1000)
+    assert all(s.health["nvml"].ok and s.gpus[3].power_watts == 640 for t, s, _ in hung.seen if t >= 1000)
+
+
+def test_v01_a_call_that_hangs_from_the_start_on_is_told_and_the_seven_others_are_read(shared, tmp_path):
+    (file,) = (shared / "data/cases").glob("V01_*.json")
+    case = json.loads(file.read_text())
+    case["input"]["timeline"][0]["t"] = 0
+    case["input"]["end_t"] = 180
+    played = played_case(case, tmp_path)
+    _, snapshot, status = played.seen[-1]
+    assert (len(snapshot.gpus), snapshot.gpus[3].state, status) == (8, "unreadable", 200)
+    assert [told.incident.signature for _, told in played.told("opened")] == ["nvml_unresponsive"]
+
+
+def test_v01_the_agent_ends_on_sigterm_while_the_call_hangs(tmp_path):
+    fake = FakeNvml(tmp_path / "nvml")
+    fake.hang(3, "nvmlDeviceGetPowerUsage")
+    config = tmp_path / "agent.yaml"
+    config.write_text("agent: {listen: 127.0.0.1:0, interval_seconds: 1}\n")
+    command = [sys.executable, "-m", "watcher", "agent", "--config", str(config)]
+    with subprocess.Popen(command, env=fake.env(), stderr=subprocess.PIPE, text=True) as agent:
+        lines = iter(agent.stderr.readline, "")
+        address = next(line.split()[-1] for line in lines if "listens on" in line)
+        with until_answered(f"http://{address}/healthz"):
+            agent.terminate()
+            assert agent.wait(15) == 0
 
 
 def test_v01_no_processes_pile_up(hung):
@@ -67,6 +126,8 @@ def test_v02_the_metrics_say_how_many_shall_be_here_and_how_many_are(lost):
 def test_v01_the_daemon_tells_of_the_stuck_reader_once_and_of_nothing_else(hung):
     ((opened, told),) = hung.told("opened")
     assert told.incident.signature == "nvml_unresponsive"
+    assert "A GPU of n01 does not answer: GPU 3" in told.incident.summary
+    assert "power_watts" in told.incident.summary
     assert 75 <= opened <= 180
     ((resolved, _),) = hung.told("resolved")
     assert 900 <= resolved <= 1000

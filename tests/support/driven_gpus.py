@@ -17,7 +17,7 @@ class Driven:
 
     def __init__(self, fake: FakeNvml) -> None:
         self.clock = ShiftedClock()
-        self.source = NvmlSource(self.clock, env=fake.env(), stuck_seconds=45)
+        self.source = NvmlSource(self.clock, env=fake.env(), stuck_seconds=45, gpu_seconds=0.3)
 
     async def poll(self, seconds: float = 10.0) -> None:
         self.clock.shift += seconds
@@ -29,6 +29,7 @@ class Driven:
             if wanted():
                 return count
             await self.poll()
+            await asyncio.sleep(0.005)  # a call of the library may have to come to its end
         raise AssertionError(f"not within {polls} polls: {self.source.health()}")
 
 

@@ -12,6 +12,7 @@
  * Where FAKE_NVML_COUNT names a file of eight bytes, all calls of all processes are counted in it.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,7 +58,10 @@ static void set_pair(Gpu *gpu, const char *key, const char *value) {
     }
 }
 
-static void reload(void) {
+/* Threads may call at the same time: what is read of the script is copied under this lock. */
+static pthread_mutex_t script = PTHREAD_MUTEX_INITIALIZER;
+
+static void reload_locked(void) {
     const char *path = getenv("FAKE_NVML");
     struct stat now;
     if (!path || stat(path, &now)) return;
@@ -94,7 +98,13 @@ static void reload(void) {
     fclose(file);
 }
 
-static Rule *rule_for(const char *kind, int gpu, const char *fn) {
+static void reload(void) {
+    pthread_mutex_lock(&script);
+    reload_locked();
+    pthread_mutex_unlock(&script);
+}
+
+static Rule *find_rule(const char *kind, int gpu, const char *fn) {
     for (int i = 0; i < rule_count; i++) {
         Rule *rule = &rules[i];
         int same_gpu = !strcmp(rule->gpu, "*") ? gpu >= 0 : !strcmp(rule->gpu, "-") ? gpu < 0 : atoi(rule->gpu) == gpu;
@@ -120,6 +130,15 @@ static void count_call(void) {
 /* For functions that are only there so that other programs load: see `with_stubs`. */
 int fake_nvml_stub(void) { count_call(); return NOT_SUPPORTED; }
 
+static Rule *rule_for(const char *kind, int gpu, const char *fn) {
+    static __thread Rule copy;
+    pthread_mutex_lock(&script);
+    Rule *rule = find_rule(kind, gpu, fn);
+    if (rule) copy = *rule;
+    pthread_mutex_unlock(&script);
+    return rule ? &copy : NULL;
+}
+
 /* What every call goes through. gpu = -1: no device. */
 static int enter(int gpu, const char *fn) {
     count_call();
@@ -140,9 +159,14 @@ static int enter(int gpu, const char *fn) {
 }
 
 static const char *text_of(int gpu, const char *key) {
-    for (int i = 0; i < gpus[gpu].used; i++)
-        if (!strcmp(gpus[gpu].pairs[i].key, key)) return gpus[gpu].pairs[i].value;
-    return NULL;
+    static __thread char copies[8][96];
+    static __thread unsigned next;
+    char *copy = NULL;
+    pthread_mutex_lock(&script);
+    for (int i = 0; i < gpus[gpu].used && !copy; i++)
+        if (!strcmp(gpus[gpu].pairs[i].key, key)) copy = strcpy(copies[next++ % 8], gpus[gpu].pairs[i].value);
+    pthread_mutex_unlock(&script);
+    return copy;
 }
 
 static int number(int gpu, const char *fn, const char *key, u64 *out) {

@@ -39,7 +39,13 @@ class FullGpus:
         fields = [f for f in GpuReading.__dataclass_fields__ if f.endswith(("_count", "_ratio", "_bytes", "_watts"))]
         more = dict.fromkeys([*fields, "energy_joules", "temperature_celsius", "memory_temperature_celsius"], 1)
         more |= dict.fromkeys(["pcie_width", "pcie_width_max", "pcie_generation", "sm_clock_mhz"], 1)
-        more |= {"remap_pending": False, "remap_failed": False, "ecc_enabled": True, "nvlink_bytes_per_second": 1.0}
+        more |= {
+            "unread_seconds": 0.0,
+            "remap_pending": False,
+            "remap_failed": False,
+            "ecc_enabled": True,
+            "nvlink_bytes_per_second": 1.0,
+        }
         ratios = dict.fromkeys(["sw_power_cap", "sw_thermal", "hw_thermal", "hw_power_brake"], 0.0)
         gpus = tuple(
             GpuReading(uuid=f"GPU-{i}", index=i, name="H100", serial=f"{i}", pci_bus_id=f"{i}", throttle_ratios=ratios,

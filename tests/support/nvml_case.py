@@ -97,7 +97,7 @@ class Played:
 
     def _agent(self) -> Agent:
         config = AgentConfig.model_validate({"agent": {"node": NODE, "interval_seconds": self.interval}}).agent
-        source = NvmlSource(self.clock, env=self.fake.env(), stuck_seconds=45)
+        source = NvmlSource(self.clock, env=self.fake.env(), stuck_seconds=45, gpu_seconds=0.2)
         logs = [LogConfig(path=str(self.log))] if "training_log" in self.case["input"] else []
         follower = LogFollower(logs, NODE, self.folder / "positions", self.clock) if logs else None
         return Agent(config, self.clock, source, follower)
@@ -214,4 +214,8 @@ class Played:
 
 def played(shared: Path, folder: Path, name: str) -> Played:
     (file,) = (shared / "data/cases").glob(f"{name}_*.json")
-    return asyncio.run(Played(json.loads(file.read_text()), folder).play())
+    return played_case(json.loads(file.read_text()), folder)
+
+
+def played_case(case: dict[str, Any], folder: Path) -> Played:
+    return asyncio.run(Played(case, folder).play())

@@ -102,7 +102,8 @@ class Agent:
             if isinstance(result, Exception):
                 log.error("source failed err=%r", result)
         if self.gpus.latest is not None:
-            self.most_gpus = max(self.most_gpus or 0, len(self.gpus.latest.gpus))
+            latest = self.gpus.latest
+            self.most_gpus = max(self.most_gpus or 0, len(latest.gpus), latest.devices_count or 0)
         self._take_xids()
         self.cycles_count += 1
 
@@ -198,7 +199,7 @@ class Agent:
             interval_seconds=self.config.interval_seconds,
             gpus=latest.gpus if latest is not None and age is not None and age <= stale else (),
             gpus_age_seconds=age,
-            expected_gpus=self.expected_gpus,
+            expected_gpus=self._expected(),
             host=self.host if host_age is not None and host_age <= stale else None,
             health=self.health(),
             logs=tuple(_older(status, lag) for status in self.statuses),
@@ -206,6 +207,13 @@ class Agent:
             next_seq=page.next_seq,
             lost_events=page.lost,
         )
+
+    def _expected(self) -> int | None:
+        """As configured; else what NVML counts, where it counts one that could never tell its name."""
+        latest = self.gpus.latest
+        if self.expected_gpus is not None or latest is None or latest.devices_count is None:
+            return self.expected_gpus
+        return latest.devices_count if latest.devices_count > len(latest.gpus) else None
 
     @property
     def is_healthy(self) -> bool:

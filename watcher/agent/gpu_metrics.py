@@ -33,6 +33,7 @@ GAUGES = {
     "pcie_width": ("runwatch_gpu_pcie_lanes", "PCIe lanes in use."),
     "pcie_width_max": ("runwatch_gpu_pcie_lanes_max", "PCIe lanes that card and slot can use."),
     "pcie_generation": ("runwatch_gpu_pcie_generation", "PCIe generation in use."),
+    "unread_seconds": ("runwatch_gpu_unread_seconds", "How long a GPU has not answered; absent while it does."),
     "remap_failed": ("runwatch_gpu_row_remap_failed", "1 after a row remap failed, else 0."),
 }
 SCALE = {"sm_clock_mhz": 1e6}

@@ -3,6 +3,7 @@
 One request is out at a time. A child that answers late is still used; one that is silent for `stuck_seconds` is killed
 and replaced, with a growing pause. One that even SIGKILL does not end is left behind, two of them at most. A child that
 NVML refuses makes room for a new one, for a library once loaded stays loaded.
+One GPU that hangs or kills the child costs the others nothing: see nvml_turns and nvml_silent.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from detectors.telemetry import GpuReading, SourceHealth
 from watcher.clock import Clock
 from watcher.snapshot import clean_gpu
+from watcher.sources.nvml_silent import Crashes, Silent, SilentGpus
 from watcher.sources.rates import Rates, with_rates
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ class GpuReadings:
     """`read_at`: monotonic seconds of the clock when the child answered.
 
     `pids`: processes that hold a GPU, as numbers of the host. `xids`: (code, UUID where known) since the last reading.
+    `devices_count`: GPUs that NVML counts, also one that is lost and never told its name. None: not known.
     """
 
     gpus: tuple[GpuReading, ...]
@@ -44,6 +47,7 @@ class GpuReadings:
     rejected: tuple[str, ...] = ()
     pids: frozenset[int] = frozenset()
     xids: tuple[tuple[int, str | None], ...] = ()
+    devices_count: int | None = None
 
 
 class NvmlSource:
@@ -53,13 +57,15 @@ class NvmlSource:
 
     def __init__(
         self, clock: Clock, command: Sequence[str] = COMMAND, env: Mapping[str, str] | None = None,
-        stuck_seconds: float = 45.0,
+        stuck_seconds: float = 45.0, gpu_seconds: float = 3.0,
     ) -> None:  # fmt: skip
-        self._clock, self._command, self._env, self._stuck = clock, command, env, stuck_seconds
+        self._clock, self._env, self._stuck = clock, env, stuck_seconds
+        self._command = (*command, str(clock.real_seconds(gpu_seconds)))
         self.latest: GpuReadings | None = None
         self.replacements_count = 0
         self.reading_seconds: float | None = None  # how long the last one took
         self._rates = Rates()
+        self._silent, self._crashes = SilentGpus(), Crashes()
         self._told: set[tuple[str, str]] = set()  # GPU and field: named as not supported
         self._child: asyncio.subprocess.Process | None = None
         self._answer: asyncio.Task[bytes] | None = None
@@ -96,6 +102,10 @@ class NvmlSource:
             return SourceHealth(ok=False, kind="stuck", error=self._stuck_text(), age_seconds=age)
         if self.latest is None:
             return SourceHealth(ok=False, kind="starting", error="not read yet", age_seconds=None)
+        silent = self._silent.worst(now, self._stuck)
+        if silent is not None:
+            error = _partial_text(silent, len(self.latest.gpus))
+            return SourceHealth(ok=False, kind=silent.kind, error=error, age_seconds=silent.seconds)
         return SourceHealth(ok=True, age_seconds=age)
 
     async def release(self) -> None:
@@ -128,10 +138,16 @@ class NvmlSource:
         assert child.stdin is not None
         assert child.stdout is not None
         with contextlib.suppress(ConnectionError, RuntimeError):  # it has ended: the answer below says so
-            child.stdin.write(b"read\n")
+            child.stdin.write(self._crashes.request(now))
         self._asked_at = now
-        self._answer = asyncio.create_task(child.stdout.readline())
+        self._answer = asyncio.create_task(self._line(child.stdout))
         return True
+
+    async def _line(self, stream: asyncio.StreamReader) -> bytes:
+        """The answer; a bare number before it says which GPU the child is at."""
+        while (line := await stream.readline()).strip().isdigit():
+            self._crashes.reached(int(line))
+        return line
 
     async def _take(self) -> None:
         answer, self._answer = self._answer, None
@@ -148,7 +164,9 @@ class NvmlSource:
             self._wait_longer(now)
             await self._end()
             return
-        self.latest = _readings(value, now, self._rates)
+        gpus = [*value.get("gpus", ()), *self._left_out(now)]
+        self._silent.take(gpus, now)
+        self.latest = _readings({**value, "gpus": gpus}, now, self._rates, self._silent)
         self.reading_seconds = now - self._asked_at
         self._tell_unsupported(self.latest.gpus)
         if self._error is not None:
@@ -160,7 +178,19 @@ class NvmlSource:
         code = await child.wait() if child is not None else None
         how = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
         self._error = ("crashed", f"the reader of the GPUs ended by {how}: a fault in the driver's library")
+        self._crashes.crashed(self._clock.monotonic())
         await self._replace()
+
+    def _left_out(self, now: float) -> list[dict[str, Any]]:
+        """What is said of GPUs that kill their reader: their names as they were known."""
+        known = {} if self.latest is None else {gpu.index: gpu for gpu in self.latest.gpus}
+        out: list[dict[str, Any]] = []
+        for index in self._crashes.left_out(now):
+            gpu = known.get(index)
+            named = {} if gpu is None else {key: getattr(gpu, key) for key in ("uuid", "name", "serial", "pci_bus_id")}
+            why = "its reading kills the reader and is left out for a while"
+            out.append({**named, "index": index, "state": "unreadable", "left_out": True, "error": why})
+        return out
 
     def _tell_unsupported(self, gpus: Sequence[GpuReading]) -> None:
         """Once per GPU and field: who misses a value shall find out why."""
@@ -201,15 +231,25 @@ class NvmlSource:
             self._left_behind.append(child)
 
 
-def _readings(value: dict[str, Any], now: float, rates: Rates) -> GpuReadings:
+def _partial_text(silent: Silent, count: int) -> str:
+    if silent.kind == "stuck":
+        return f"GPU {silent.index} has not answered for {silent.seconds:.0f} s, {count - 1} others do ({silent.why})"
+    return f"GPU {silent.index} cannot be read, {count - 1} others can ({silent.why})"
+
+
+def _readings(value: dict[str, Any], now: float, rates: Rates, silent: SilentGpus) -> GpuReadings:
     gpus, rejected = [], []
     pids: set[int] = set()
-    for raw in value.get("gpus", ()):
+    for raw in sorted(value.get("gpus", ()), key=lambda gpu: int(gpu["index"])):
+        if "uuid" not in raw:
+            continue
         cleaned, dropped = clean_gpu(with_rates(raw, rates, now))
         rejected += dropped
         pids.update(cleaned.pop("pids", ()))
         cleaned["unsupported"] = tuple(cleaned.get("unsupported", ()))
+        cleaned["unread_seconds"] = silent.seconds(raw["uuid"], now)
         gpus.append(GpuReading(**{key: item for key, item in cleaned.items() if key in READING_FIELDS}))
     xids = tuple((int(xid["code"]), xid.get("uuid")) for xid in value.get("xids", ()))
     held = frozenset(sorted(pids)[:MAX_PIDS])
-    return GpuReadings(tuple(gpus), now, value.get("driver_version"), tuple(rejected), held, xids)
+    devices = value.get("devices")
+    return GpuReadings(tuple(gpus), now, value.get("driver_version"), tuple(rejected), held, xids, devices)

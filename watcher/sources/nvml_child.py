@@ -1,4 +1,8 @@
-"""The child process that owns NVML: one request line in, one JSON line out. It ends when its parent does."""
+"""The child process that owns NVML: one request line in, one JSON line out. It ends when its parent does.
+
+A request is `read`, with `careful` where each GPU's index shall come on a line of its own before it is read, and with
+the indices that shall be left out. The first argument is how many seconds one GPU may take.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +23,18 @@ def main() -> int:
     try:
         import pynvml  # that it is NVIDIA's own was checked when the agent started
 
-        reader = NvmlReader(pynvml)
+        reader = NvmlReader(pynvml, *map(float, sys.argv[1:2]))
     except ImportError as error:
         _say({"error": str(error), "kind": "no_bindings"})
         return 2
-    for _ in sys.stdin:
-        _say(reader.read())
+    for line in sys.stdin:
+        words = line.split()
+        skip = [int(word) for word in words if word.isdigit()]
+        _say(reader.read(skip, _say if "careful" in words else None))
     return 0
 
 
-def _say(value: dict[str, Any]) -> None:
+def _say(value: dict[str, Any] | int) -> None:
     sys.stdout.write(json.dumps(value, separators=(",", ":")) + "\n")
     sys.stdout.flush()
 

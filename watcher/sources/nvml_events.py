@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Mapping
 from typing import Any
 
 from watcher.sources.nvml_fields import Handle, Nvml
@@ -19,18 +18,24 @@ class XidEvents:
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
         self._set: Any = None
+        self._asked: set[str] = set()
         self._uuids: dict[int | None, str] = {}
 
-    def watch(self, handles: Mapping[str, Handle]) -> None:
-        """UUID -> handle. Cards that give no events are left out; raises nothing."""
+    def open(self) -> None:
+        """For a session of NVML that has begun. Raises nothing."""
         self.close()
+        with contextlib.suppress(self._nvml.NVMLError, AttributeError):
+            self._set = self._nvml.nvmlEventSetCreate()
+
+    def watch(self, uuid: str, handle: Handle) -> None:
+        """Once a card and session; one that gives no events is not asked again."""
+        if self._set is None or uuid in self._asked:
+            return
+        self._asked.add(uuid)
         nvml = self._nvml
-        with contextlib.suppress(nvml.NVMLError, AttributeError):
-            self._set = nvml.nvmlEventSetCreate()
-            for uuid, handle in handles.items():
-                with contextlib.suppress(nvml.NVMLError):
-                    nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._set)
-                    self._uuids[_address(handle)] = uuid
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._set)
+            self._uuids[_address(handle)] = uuid
 
     def take(self) -> list[dict[str, Any]]:
         """What came since the last time: `{"code": 79, "uuid": ...}`."""
@@ -51,6 +56,7 @@ class XidEvents:
             with contextlib.suppress(self._nvml.NVMLError):
                 self._nvml.nvmlEventSetFree(self._set)
         self._set = None
+        self._asked.clear()
         self._uuids.clear()
 
 

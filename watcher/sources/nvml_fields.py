@@ -13,6 +13,17 @@ Handle = Any
 NOT_AVAILABLE = {0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF}  # NVML's word for "no value" where it reports success
 EVERY_SLOW = 3
 SRAM_LOCATION, DRAM_LOCATION = 7, 2
+REASONS = {
+    "hw_slowdown": "HwSlowdown",
+    "hw_thermal": "HwThermalSlowdown",
+    "hw_power_brake": "HwPowerBrakeSlowdown",
+    "sw_thermal": "SwThermalSlowdown",
+    "sw_power_cap": "SwPowerCap",
+}
+
+
+class Unsupported(Exception):
+    """The card or the driver has no such value."""
 
 
 class Field(NamedTuple):  # a dataclass would cost each reader process 1.5 MB for `inspect`
@@ -49,7 +60,7 @@ def _memory(nvml: Nvml, handle: Handle) -> dict[str, Any]:
     except nvml.NVMLError_NotSupported:
         info = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     if not info.total:  # a part that shares the memory of the host
-        raise nvml.NVMLError(nvml.NVML_ERROR_NOT_SUPPORTED)
+        raise Unsupported
     return {"memory_used_bytes": count(info.used), "memory_total_bytes": count(info.total)}
 
 
@@ -74,15 +85,13 @@ def _throttled_now(nvml: Nvml, handle: Handle) -> dict[str, Any]:
         bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
     except (AttributeError, nvml.NVMLError_FunctionNotFound):
         bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-    return {
-        "throttled_now": {
-            "hw_slowdown": bool(bits & nvml.nvmlClocksThrottleReasonHwSlowdown),
-            "hw_thermal": bool(bits & nvml.nvmlClocksThrottleReasonHwThermalSlowdown),
-            "hw_power_brake": bool(bits & nvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown),
-            "sw_thermal": bool(bits & nvml.nvmlClocksThrottleReasonSwThermalSlowdown),
-            "sw_power_cap": bool(bits & nvml.nvmlClocksThrottleReasonSwPowerCap),
-        }
-    }
+    return {"throttled_now": {name: bool(bits & _reason(nvml, end)) for name, end in REASONS.items()}}
+
+
+def _reason(nvml: Nvml, end: str) -> int:
+    """The bit by its new name, or by the one that bindings had before."""
+    new = getattr(nvml, f"nvmlClocksEventReason{end}", None)
+    return int(getattr(nvml, f"nvmlClocksThrottleReason{end}") if new is None else new)
 
 
 def _ecc(kind: str, counter: str, *, slow: bool = False) -> Field:
@@ -124,8 +133,14 @@ def _remap(nvml: Nvml, handle: Handle) -> dict[str, Any]:
 
 
 def _processes(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    pids = [process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)]
-    return {"process_count": len(pids), "pids": pids}
+    """By the newest version of the call that bindings and driver share."""
+    for name in ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"):
+        try:
+            pids = [process.pid for process in getattr(nvml, name)(handle)]
+        except (AttributeError, nvml.NVMLError_FunctionNotFound):
+            continue
+        return {"process_count": len(pids), "pids": pids}
+    raise Unsupported
 
 
 def _mig(nvml: Nvml, handle: Handle) -> dict[str, Any]:
@@ -193,3 +208,8 @@ def number(value: Any, divisor: int) -> float | None:
 
 def count(value: Any) -> int | None:
     return None if value in NOT_AVAILABLE else int(value)
+
+
+def text(value: Any) -> str:
+    out = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return out[:200]

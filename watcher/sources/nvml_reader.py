@@ -1,20 +1,22 @@
-"""All GPUs of a node through pynvml, once. Runs in the child: a call may hang, crash or lie, so nothing here waits.
+"""All GPUs of a node through pynvml, once. Runs in the child: a call may hang, crash or lie.
 
-One broken field loses itself, one broken GPU loses itself; what is not supported is remembered and not asked again.
+One broken field loses itself, one broken GPU loses itself, and one that does not answer costs the others nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Collection
 from typing import Any
 
+from watcher.sources.nvml_card import Card, fault
 from watcher.sources.nvml_events import XidEvents
-from watcher.sources.nvml_fields import EVERY_SLOW, FIELDS, Handle, Nvml
-from watcher.sources.nvml_values import FieldValues
+from watcher.sources.nvml_fields import Handle, Nvml, text
+from watcher.sources.nvml_turns import Turns
 
 MAX_GPUS = 64
-NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND = 3, 4, 9, 12, 13
-GPU_IS_LOST, RESET_REQUIRED, MISMATCH = 15, 16, 18
+GPU_SECONDS = 3.0  # for the whole reading of one GPU
+NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, MISMATCH = 4, 9, 12, 18
 KINDS = {
     NO_PERMISSION: "no_permission",
     DRIVER_NOT_LOADED: "no_driver",
@@ -30,31 +32,26 @@ ADVICE = {
 }
 
 
-class Card:
-    """What is remembered of one GPU between two readings."""
-
-    def __init__(self, fixed: dict[str, Any]) -> None:
-        self.fixed = fixed
-        self.unsupported: set[str] = set()
-        self.values = FieldValues()
-        self.slow: dict[str, dict[str, Any]] = {}  # field name -> what it said last
-        self.links: set[int] = set()  # NVLinks that have been active
-
-
 class NvmlReader:
-    """`read()` answers `{"gpus": [...], "xids": [...]}` or `{"error": text, "kind": kind}`; never raises."""
+    """`read()` answers `{"gpus": [...], "xids": [...], "devices": N}` or `{"error": text, "kind": kind}`.
 
-    def __init__(self, nvml: Nvml) -> None:
+    `devices`: GPUs that answer or are known not to. `on_gpu` hears of each GPU before it is read.
+    """
+
+    def __init__(self, nvml: Nvml, gpu_seconds: float = GPU_SECONDS) -> None:
         self._nvml = nvml
         self._events = XidEvents(nvml)
+        self._turns = Turns(self._gpu, gpu_seconds)
         self._ready = False
         self._count = -1
-        self._reads = 0
         self._cards: dict[str, Card] = {}
-        self._at_index: dict[int, str] = {}  # the UUID that an index had while the GPU could still tell
+        self._at_index: dict[int, Card] = {}  # whom an index meant while the GPU could still tell
+        self._on_gpu: Callable[[int], None] | None = None
         self.driver_version: str | None = None
 
-    def read(self) -> dict[str, Any]:
+    def read(self, skip: Collection[int] = (), on_gpu: Callable[[int], None] | None = None) -> dict[str, Any]:
+        """`skip`: indices that are left out. Never raises."""
+        self._on_gpu = on_gpu
         try:
             count = self._enumerate()
         except self._nvml.NVMLError as error:
@@ -63,9 +60,17 @@ class NvmlReader:
             return {"error": ADVICE.get(kind) or f"NVML: {error}", "kind": kind}
         if count == 0:
             return {"error": ADVICE["no_devices"], "kind": "no_devices"}
-        gpus = [gpu for index in range(min(count, MAX_GPUS)) if (gpu := self._gpu(index)) is not None]
-        self._reads += 1
-        return {"gpus": gpus, "xids": self._events.take(), "driver_version": self.driver_version}
+        indices = [index for index in range(min(count, MAX_GPUS)) if index not in skip]
+        readings = self._turns.take(indices)
+        for index in self._turns.held:
+            readings[index] = self._silent(index)
+        gpus = {gpu.get("uuid", index): gpu for index, gpu in sorted(readings.items())}  # two of one name are one
+        named = sum("uuid" in gpu for gpu in gpus.values())
+        if gpus and not named and not self._turns.held:
+            return {"error": f"no GPU can be read: {next(iter(gpus.values()))['error']}", "kind": "unknown"}
+        devices = named + sum(gpu.get("stuck") is None for gpu in gpus.values() if "uuid" not in gpu)
+        xids = self._events.take()
+        return {"gpus": [*gpus.values()], "xids": xids, "devices": devices, "driver_version": self.driver_version}
 
     def _enumerate(self) -> int:
         """The number of devices; after a change of it NVML is started anew, for its indices have moved."""
@@ -73,21 +78,17 @@ class NvmlReader:
             count = int(self._nvml.nvmlDeviceGetCount())
             if count == self._count:
                 return count
+            if self._turns.held:  # a session with an open call cannot be ended: our parent starts another
+                raise self._nvml.NVMLError(self._nvml.NVML_ERROR_UNKNOWN)
             self._close()
         self._nvml.nvmlInit()
         self._ready = True
         self._at_index.clear()
-        try:
-            self.driver_version = _text(self._nvml.nvmlSystemGetDriverVersion())
-        except self._nvml.NVMLError:
-            self.driver_version = None
+        self.driver_version = None
+        with contextlib.suppress(self._nvml.NVMLError, ValueError):
+            self.driver_version = text(self._nvml.nvmlSystemGetDriverVersion())
         self._count = int(self._nvml.nvmlDeviceGetCount())
-        handles: dict[str, Handle] = {}
-        for index in range(min(self._count, MAX_GPUS)):
-            with contextlib.suppress(self._nvml.NVMLError):  # a lost one is told of by its reading
-                handle = self._nvml.nvmlDeviceGetHandleByIndex(index)
-                handles[_text(self._nvml.nvmlDeviceGetUUID(handle))] = handle
-        self._events.watch(handles)
+        self._events.open()
         return self._count
 
     def _close(self) -> None:
@@ -97,86 +98,48 @@ class NvmlReader:
                 self._nvml.nvmlShutdown()
         self._ready, self._count = False, -1
 
-    def _gpu(self, index: int) -> dict[str, Any] | None:
-        nvml = self._nvml
+    def _gpu(self, index: int, given_up: Callable[[], bool]) -> dict[str, Any] | None:
+        """One without a name is one that could never tell it."""
+        if self._on_gpu is not None:
+            self._on_gpu(index)
+        nvml, known = self._nvml, self._at_index.get(index)
+        if known is not None:
+            known.asking = "handle"
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            uuid = _text(nvml.nvmlDeviceGetUUID(handle))
+            uuid = self._name(handle)
         except nvml.NVMLError as error:
-            known = self._at_index.get(index)
             if known is None:
-                return None  # never seen: the inventory of the daemon misses it
-            return {"uuid": known, "index": index, **self._cards[known].fixed, **_fault(error)}
-        self._at_index[index] = uuid
-        if uuid not in self._cards:
-            self._cards[uuid] = Card(self._names(handle))
-        card = self._cards[uuid]
-        out: dict[str, Any] = {"uuid": uuid, "index": index, **card.fixed}
-        errors: dict[str, Exception] = {}
-        for name, read in self._due(card, out):
-            try:
-                answer = {key: value for key, value in read(nvml, handle).items() if value is not None}
-            except nvml.NVMLError as error:
-                if error.value in (GPU_IS_LOST, RESET_REQUIRED):
-                    return {"uuid": uuid, "index": index, **card.fixed, **_fault(error)}
-                if error.value in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
-                    card.unsupported.add(name)
-                else:
-                    errors[name] = error
-            except (AttributeError, TypeError, ValueError) as error:  # bindings of another age
-                errors[name] = error
-            else:
-                out.update(answer)
-                if name in card.slow:
-                    card.slow[name] = answer
-        self._count_links(card, out)
-        out["unsupported"] = sorted(card.unsupported | card.values.unsupported())
-        if errors:
-            name, first = next(iter(errors.items()))
-            out["error"] = f"{name}: {first}"[:200]
-            if "power_watts" in errors and "utilization_ratio" in errors:
-                out["state"] = "unreadable"
-        return out
+                return {"index": index, **fault(error)}
+            return {"uuid": known.uuid, "index": index, **known.fixed, **fault(error)}
+        if given_up():
+            return None
+        card = self._cards.get(uuid)
+        if card is None:
+            card = self._cards[uuid] = Card(nvml, handle, uuid)
+        self._at_index[index] = card
+        reading = card.read(handle, index, given_up)
+        if not given_up():
+            self._events.watch(uuid, handle)
+        return reading
 
-    def _due(self, card: Card, out: dict[str, Any]) -> list[tuple[str, Any]]:
-        """What to ask now; `out` gets what the slow ones said the last time, unless they failed then."""
-        due = [(f.name, f.read) for f in FIELDS if not f.slow and f.name not in card.unsupported]
-        if "field_values" not in card.unsupported:
-            due.append(("field_values", card.values.read))
-        if self._reads % EVERY_SLOW and card.slow:
-            for answer in card.slow.values():
-                out.update(answer)
-            return due
-        slow = [(f.name, f.read) for f in FIELDS if f.slow and f.name not in card.unsupported]
-        card.slow = {name: {} for name, _ in slow}
-        return due + slow
+    def _name(self, handle: Handle) -> str:
+        """The UUID, or the PCI address of a card that gives none. Raises NVMLError where neither can be had."""
+        nvml = self._nvml
+        try:
+            return text(nvml.nvmlDeviceGetUUID(handle))
+        except ValueError:  # bytes that are no text
+            pass
+        except nvml.NVMLError as error:
+            if error.value not in (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND):
+                raise
+        try:
+            return "PCI-" + text(nvml.nvmlDeviceGetPciInfo(handle).busId)
+        except ValueError:
+            raise nvml.NVMLError(nvml.NVML_ERROR_UNKNOWN) from None
 
-    def _count_links(self, card: Card, out: dict[str, Any]) -> None:
-        active = out.pop("nvlinks_active", None)
-        if active is not None:
-            card.links.update(active)
-            out["nvlink_down_count"] = len(card.links - set(active))
-
-    def _names(self, handle: Handle) -> dict[str, Any]:
-        """Name, serial number and PCI address, asked once."""
-        nvml, fixed = self._nvml, {}
-        for key, call in (
-            ("name", nvml.nvmlDeviceGetName),
-            ("serial", nvml.nvmlDeviceGetSerial),
-            ("pci_bus_id", lambda h: nvml.nvmlDeviceGetPciInfo(h).busId),
-        ):
-            try:
-                fixed[key] = _text(call(handle))
-            except nvml.NVMLError:
-                continue
-        return fixed
-
-
-def _fault(error: Any) -> dict[str, Any]:
-    lost = error.value in (GPU_IS_LOST, RESET_REQUIRED)
-    return {"state": "lost" if lost else "unreadable", "error": str(error)[:200]}
-
-
-def _text(value: Any) -> str:
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return text[:200]
+    def _silent(self, index: int) -> dict[str, Any]:
+        card = self._at_index.get(index)
+        place = {} if card is None else {"uuid": card.uuid, **card.fixed}
+        error = f"{'handle' if card is None else card.asking}: NVML does not answer"
+        return {**place, "index": index, "state": "unreadable", "stuck": True, "error": error}

@@ -35,17 +35,91 @@ def test_it_reads_what_the_card_says(fake):
 
 def test_a_call_that_never_returns_is_told_and_replaced_and_all_is_whole_again_after_it(fake):
     async def scenario(one: Driven) -> None:
-        fake.hang(3, "nvmlDeviceGetPowerUsage")
+        fake.hang("*", "nvmlDeviceGetPowerUsage")
         first = one.source.latest
         await one.until(lambda: one.source.health().kind == "stuck")
         assert one.source.latest is first, "what was read before keeps its age"
         assert "has not returned" in one.source.health().error
-        for _ in range(20):
+        for _ in range(8):
             await one.poll()
         assert len(one.source._left_behind) <= 2
         fake.heal()
         await one.until(lambda: one.source.health().ok)
         assert len(one.source.latest.gpus) == 8
+
+    driven(fake, scenario)
+
+
+def test_one_gpu_that_never_answers_leaves_the_others_fresh_and_is_named_with_what_was_asked(fake):
+    async def scenario(one: Driven) -> None:
+        fake.hang(3, "nvmlDeviceGetPowerUsage")
+        for _ in range(12):
+            await one.poll()
+            gpus = one.source.latest.gpus
+            assert [gpu.power_watts for gpu in gpus if gpu.index != 3] == [330.0 + n for n in range(8) if n != 3]
+            assert gpus[3].state == "unreadable"
+            assert (gpus[3].uuid, gpus[3].power_watts, gpus[3].utilization_ratio) == (fake.uuid(3), None, None)
+        health = one.source.health()
+        assert (health.ok, health.kind) == (False, "stuck")
+        assert "GPU 3 has not answered for" in health.error
+        assert "power_watts" in health.error
+        assert one.source.latest.gpus[3].unread_seconds == pytest.approx(120, abs=15)
+        assert health.age_seconds >= one.source.latest.gpus[3].unread_seconds
+        assert one.source.replacements_count == 0
+        fake.heal()
+        await one.until(lambda: one.source.health().ok)
+        assert one.source.latest.gpus[3].power_watts == 333.0
+
+    driven(fake, scenario)
+
+
+def test_one_gpu_that_takes_long_for_every_call_is_tried_last_and_again_and_again(fake):
+    async def scenario(one: Driven) -> None:
+        fake.delay(0, "*", 0.5)
+        for _ in range(8):
+            await one.poll()
+            gpus = one.source.latest.gpus
+            assert all(gpu.power_watts is not None for gpu in gpus[1:])
+            assert gpus[0].power_watts is None
+        assert one.source.health().kind == "stuck"
+        fake.heal()
+        await one.until(lambda: one.source.health().ok, polls=500)
+        assert one.source.latest.gpus[0].power_watts == 330.0
+
+    driven(fake, scenario)
+
+
+def test_a_gpu_that_hangs_before_it_told_its_name_costs_the_others_nothing(fake):
+    fake.hang(2, "*")
+
+    async def scenario(one: Driven) -> None:
+        for _ in range(6):
+            await one.poll()
+        assert [gpu.index for gpu in one.source.latest.gpus] == [0, 1, 3, 4, 5, 6, 7]
+        assert one.source.latest.devices_count == 7, "it is not lost, it only does not answer"
+        assert "GPU 2 has not answered" in one.source.health().error
+        fake.heal()
+        await one.until(lambda: one.source.health().ok)
+        assert len(one.source.latest.gpus) == 8
+
+    driven(fake, scenario)
+
+
+def test_a_gpu_whose_reading_crashes_is_found_and_left_out_and_taken_again_when_it_is_well(fake):
+    async def scenario(one: Driven) -> None:
+        fake.crash(5, "nvmlDeviceGetPowerUsage")
+        await one.until(lambda: one.source.latest.gpus[5].state == "unreadable", polls=10)
+        gpus = one.source.latest.gpus
+        assert [gpu.index for gpu in gpus if gpu.power_watts is not None] == [0, 1, 2, 3, 4, 6, 7]
+        assert (gpus[5].uuid, gpus[5].pci_bus_id) == (fake.uuid(5), "00000000:6B:00.0")
+        assert one.source.health().kind == "crashed"
+        assert "GPU 5 cannot be read, 7 others can" in one.source.health().error
+        crashes = one.source.replacements_count
+        assert crashes == 2, "the first crash does not tell whose it was"
+        await one.until(lambda: one.source.replacements_count == crashes + 1, polls=10)
+        fake.heal()
+        await one.until(lambda: one.source.health().ok, polls=30)
+        assert one.source.latest.gpus[5].power_watts == 335.0
 
     driven(fake, scenario)
 
@@ -62,7 +136,7 @@ def test_a_hang_at_the_very_start_is_told_too(fake):
 
 def test_a_slow_answer_past_the_deadline_is_still_taken(fake):
     async def scenario(one: Driven) -> None:
-        fake.delay(2, "nvmlDeviceGetUtilizationRates", 0.8)
+        fake.delay("-", "nvmlDeviceGetCount", 0.8)
         before = one.source.latest
         await one.poll()
         assert one.source.latest is before
