@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -119,3 +121,25 @@ def test_what_was_recorded_of_it_can_be_replayed(tmp_path):
     run, hysteresis = watched_run("big", recording.nodes, None, False)
     assert not [t for t in play_recording(run, recording, hysteresis) if t.event == "opened"]
     assert len(run.fold.frame(START + 300).gpus) == 8
+
+
+def test_the_doctor_sees_gpus_and_steps_of_a_run_without_agents(tmp_path):
+    site = Site()
+
+    async def look() -> list[dict[str, Any]]:
+        async with AsyncExitStack() as stack:
+            for node in (*site.nodes.values(), site.job):
+                await stack.enter_async_context(node)
+            site.clock.advance(600)
+            site.config(tmp_path)
+            doctor = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "watcher", "doctor", "--json", "--config", str(tmp_path / "runwatch.yaml"),
+                stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            )  # fmt: skip
+            told, _ = await doctor.communicate()
+            return [json.loads(line) for line in told.splitlines()]
+
+    text = json.dumps(asyncio.run(look()))
+    assert "8 on 2 nodes, all there" in text
+    assert "power_limit_watts is not known on n1, n2" in text
+    assert "train_step: metrics, 1 steps" in text

@@ -9,8 +9,10 @@ from typing import Any
 from watcher.telemetry._http import FetchError
 from watcher.telemetry._prometheus_api import PrometheusApi, Series
 
-PIECE_SECONDS = 3600.0
+FIRST_SECONDS = 600.0
+MOST_SECONDS = 3600.0
 LEAST_SECONDS = 120.0
+POINTS = 2_000_000  # of all series, held at once
 
 Fetched = dict[str, list[Series]]
 
@@ -21,14 +23,14 @@ class History:
 
     def __init__(self, api: PrometheusApi, queries: Mapping[str, str], window_seconds: float) -> None:
         self._api, self._queries, self._window = api, queries, window_seconds
-        self._piece = PIECE_SECONDS
+        self._piece = FIRST_SECONDS
 
     def pieces(
         self, first: float, last: float, run: Callable[[Coroutine[Any, Any, Fetched]], Fetched]
     ) -> Iterator[tuple[float, float, Fetched]]:
         """(from, to, samples from a window before `from` on), in order. `run` waits for a coroutine.
 
-        A piece that is too large for the engine is halved. Raises FetchError.
+        A piece that is too large for the engine, or takes it too long, is halved. Raises FetchError.
         """
         at = first
         while at < last:
@@ -41,6 +43,8 @@ class History:
                 self._piece = max(LEAST_SECONDS, (end - at) / 2)
                 continue
             yield at, end, found
+            points = sum(len(one.points) for series in found.values() for one in series)
+            self._piece = min(MOST_SECONDS, max(LEAST_SECONDS, (end - at) * POINTS / max(points, 1)))
             at = end
 
     async def _fetch(self, first: float, last: float) -> Fetched:

@@ -143,6 +143,7 @@ def _play(
     )
     wait(api.__aenter__())
     try:
+        wait(api.time())  # whether it answers us at all
         pieces = _shown(History(api, plan.queries, window).pieces(*period, wait), *period)
         for transition in play_ticks(plan.runs, player.ticks(pieces), hysteresis):
             summary.add(transition)

@@ -111,10 +111,12 @@ class Daemon:
                 if node in self.answers:
                     with self._guarded(run.fold):
                         run.fold.observe(self.answers[node])
-        for logs in self.shared_logs:
+        reads = await asyncio.gather(*(logs.read() for logs in self.shared_logs), return_exceptions=True)
+        for logs, read in zip(self.shared_logs, reads, strict=True):
             with self._guarded(logs.fold):
-                lines, statuses = await logs.read()
-                logs.fold.observe_log(self.clock.time(), lines, statuses)
+                if isinstance(read, BaseException):
+                    raise read
+                logs.fold.observe_log(self.clock.time(), *read)
         now = self.clock.time()
         if self._jumped(now) and not self._skipped:  # never twice: slow cycles must not end all judging
             self.health.skipped_count += 1

@@ -16,6 +16,7 @@ from watcher.config.alerting import build_channels
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.config.detectors import settled
 from watcher.config.notes import daemon_notes
+from watcher.config.telemetry import build_progress
 from watcher.daemon.answer import Answer, AnswerSource
 from watcher.daemon.build import run_fold
 from watcher.daemon.fold import RunFold
@@ -82,6 +83,7 @@ def _run(
     logs = [_of_agent(answer, fold) for answer in answers if answer.node in fold.nodes]
     found = [one for some in logs for one in some]
     found += [one for item in section.logs if item.tail == "daemon" for one in _read_here(item.path, section, clock)]
+    found += _counters(section, fold, clock)
     return RunScene(section, fold.frame(clock.time()), settled(config.detectors, section.detectors)[0], found)
 
 
@@ -130,6 +132,23 @@ def _read_here(path: str, section: RunSection, clock: Clock) -> list[LogFound]:
         one.timeouts_seconds = _timeouts(Path(status.path))
         found.append(one)
     return found
+
+
+def _counters(section: RunSection, fold: RunFold, clock: Clock) -> list[LogFound]:
+    """One look at the metrics that tell of steps."""
+    if section.progress is None:
+        return []
+
+    async def look() -> list[LogFound]:
+        assert section.progress is not None
+        async with build_progress(section.progress, fold, clock) as reader:
+            lines, statuses = await reader.read()
+        found = [LogFound(s.path, None, s.format, s.lines, s.steps, s.last_line_age_seconds, s.error) for s in statuses]
+        for line in lines:
+            _note(found[0], line.event)
+        return found
+
+    return asyncio.run(look())
 
 
 def _note(found: LogFound, event: LogEvent) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from watcher.telemetry._sections import ApiSection, AuthSection
+from watcher.telemetry._sections import ApiSection, AuthSection, plain_url
 
 SELECTOR = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)\s*(?:\{([^{}\n]*)\})?")
 MATCHER = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
@@ -52,7 +53,7 @@ class EngineProgressSection(ApiSection, MetricNames):
 class EndpointSection(MetricNames):
     """The job's own /metrics. Labels of a selector are compared for equality."""
 
-    url: str = Field(max_length=2_000, pattern="^https?://")
+    url: Annotated[str, AfterValidator(plain_url)] = Field(max_length=2_000)
 
     @field_validator("step", *BESIDE)
     @classmethod

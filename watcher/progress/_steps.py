@@ -18,6 +18,7 @@ BESIDE_SECONDS = 60.0  # a value beside a step is at most so much older
 class _Last:
     at: float
     step: int
+    born_at: float  # its first sample
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class StepWatch:
     steps: int = 0
     _last: dict[frozenset[tuple[str, str]], _Last] = field(default_factory=dict)
     _current: int | None = None
+    _current_at: float = 0.0  # when that step was reached
 
     def take(self, counters: Sequence[Series], beside: Mapping[str, Sequence[Series]]) -> list[tuple[float, LogEvent]]:
         """(when, event), oldest first; points that were taken before are passed over. `beside`: field -> its series."""
@@ -52,19 +54,20 @@ class StepWatch:
     def _point(self, at: float, key: frozenset[tuple[str, str]], step: int) -> Iterable[LogEvent]:
         before = self._last.get(key)
         others = any(at - last.at <= LINGER_SECONDS for other, last in self._last.items() if other != key)
-        self._last[key] = _Last(at, step)
-        current, self._current = self._current, max(step, self._current or step)
-        if current is None:
-            yield self._step(step)
-        elif (before is not None and step < before.step) or (before is None and not others and step < current):
-            self._last, self._current = {key: _Last(at, step)}, step
+        mine = _Last(at, step, before.born_at if before is not None else at)
+        self._last[key] = mine
+        if self._current is None or step > self._current:
+            yield self._step(at, step)
+        elif (before is not None and step < before.step) or (
+            step < self._current and not others and mine.born_at > self._current_at
+        ):
+            self._last = {key: mine}
             yield LogEvent(event="phase", phase="startup", edge="start")
-            yield self._step(step)
-        elif step > current:
-            yield self._step(step)
+            yield self._step(at, step)
 
-    def _step(self, step: int) -> LogEvent:
+    def _step(self, at: float, step: int) -> LogEvent:
         self.steps += 1
+        self._current, self._current_at = step, at
         return LogEvent(event="step", step=step)
 
 

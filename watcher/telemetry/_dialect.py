@@ -16,6 +16,8 @@ from watcher.snapshot import MAX_GPUS, clean_gpu
 from watcher.telemetry._samples import Sample
 
 MIB = 1 << 20
+MAX_UUID = 120
+MAX_REASONS = 16
 # DCGM's words for "no value", "not found", "not supported", "not permitted" in each of its number types
 BLANKS = frozenset({0x7FFF_FFF0 + n for n in range(4)} | {140_737_488_355_328 + n for n in range(4)})
 BLANK_INT64 = 0x7FFF_FFFF_FFFF_FFF0
@@ -111,7 +113,7 @@ class Dialect:
 
     def uuid_of(self, labels: Mapping[str, str]) -> str | None:
         """Which GPU a series is about; None for series about the node, or about a slice that does not say."""
-        uuid = labels.get(self.uuid, "")
+        uuid = labels.get(self.uuid, "")[:MAX_UUID]
         if not uuid:
             index = labels.get(self.index, "") if self.index is not None else ""
             return f"index-{index}" if index.isdigit() else None
@@ -193,8 +195,9 @@ def _memory(raw: dict[str, Any], dialect: Dialect, by_metric: Mapping[str, list[
 
 def _reasons(raw: dict[str, Any], dialect: Dialect, by_metric: Mapping[str, list[tuple[str, Sample]]]) -> None:
     def note(uuid: str, reason: str, value: float) -> None:
-        if known(value):
-            raw[uuid].setdefault("throttle_ratios", {}).setdefault(reason, min(1.0, max(0.0, value)))
+        ratios = raw[uuid].setdefault("throttle_ratios", {}) if known(value) else {}
+        if known(value) and len(ratios) < MAX_REASONS:
+            ratios.setdefault(reason, min(1.0, max(0.0, value)))
 
     for metric, reason in dialect.reasons.items():
         for uuid, sample in by_metric.get(metric, ()):

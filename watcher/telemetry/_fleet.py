@@ -47,7 +47,7 @@ class NodeNames:
         """A matcher that leaves other nodes out; empty where there are too many to name."""
         names = "|".join(sorted(re.escape(name).replace("\\-", "-") for name in self._shorts))
         text = f'{label}=~"(?i)(?:{names})(?:[.:].*)?"'.replace("\\", "\\\\")
-        return text if names and len(text) <= MAX_MATCHER else ""
+        return text if names and '"' not in names and len(text) <= MAX_MATCHER else ""
 
 
 def selector(metric: str, *matchers: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 import aiohttp
 
 CHUNK = 1 << 16
-AT_ONCE = 256
+AT_ONCE = 1_024
+CONNECT_SECONDS = 3.0  # hosts that are gone must not hold the place of others
 
 
 class FetchError(Exception):
@@ -26,7 +27,7 @@ def open_session(ca_file: Path | None, timeout_seconds: float) -> aiohttp.Client
             raise FetchError(f"ca_file {ca_file}: {error.strerror or error}") from None
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=AT_ONCE, keepalive_timeout=75, ssl=tls),
-        timeout=aiohttp.ClientTimeout(total=timeout_seconds),
+        timeout=aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=min(CONNECT_SECONDS, timeout_seconds)),
         trust_env=False,
     )
 

@@ -44,16 +44,18 @@ class NodeTelemetry:
         frozen = self.freeze.frozen_seconds(now, read.gpus, pulse)
         if failed is None and frozen is not None:
             failed = f"{self.source} has told the same values for {frozen:.0f} s: it or the driver hangs"
-        age = frozen if frozen is not None else None if failed else max(0.0, now - taken_at) if taken_at else 0.0
+        age = max(0.0, now - taken_at) if taken_at is not None else 0.0
         gpus = self.freeze.without_frozen(now, read.gpus) if failed is None else ()
-        health = SourceHealth(ok=failed is None, error=failed, kind="frozen" if failed else None, age_seconds=age)
+        health = SourceHealth(
+            ok=failed is None, error=failed, kind="frozen" if failed else None, age_seconds=frozen if failed else age
+        )
         return Snapshot.model_construct(
             node=self.node,
             stream=self.source,
             sent_at=now,
             interval_seconds=min(MAX_INTERVAL_SECONDS, max(1.0, interval)),
             gpus=gpus,
-            gpus_age_seconds=age,
+            gpus_age_seconds=age if failed is None else None,
             health={"nvml": health},
             events=self.xids.news(now, self.dialect, samples),
             rejected=read.rejected[:100],

@@ -14,6 +14,22 @@ from alerts.secret import Secret, one_of
 LABEL = "^[a-zA-Z_][a-zA-Z0-9_]*$"
 
 
+def plain_url(value: str) -> str:
+    """A URL that can be shown to people. Raises ValueError."""
+    try:
+        parts = urlsplit(value)
+        host = parts.hostname
+    except ValueError:
+        raise ValueError("is no URL") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise ValueError("must begin with http:// or https:// and name a host")
+    if parts.username or parts.password:
+        raise ValueError("carries a password: use username and password_file")
+    if parts.query or parts.fragment:
+        raise ValueError("must end with the path, without ? and #")
+    return value
+
+
 class AuthSection(BaseModel):
     """What the other side asks of us. ca_file: whom we trust instead of the system's authorities."""
 
@@ -75,14 +91,7 @@ class ApiSection(AuthSection):
     @field_validator("url")
     @classmethod
     def _plain_url(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError("must begin with http:// or https:// and name a host")
-        if parts.username or parts.password:
-            raise ValueError("carries a password: use username and password_file")
-        if parts.query or parts.fragment:
-            raise ValueError("must end with the path, without ? and #")
-        return value.rstrip("/").removesuffix("/api/v1")
+        return plain_url(value).rstrip("/").removesuffix("/api/v1")
 
     def headers(self) -> dict[str, str]:
         own = {name: value.reveal() for name, value in self.extra_headers.items()}

@@ -39,6 +39,8 @@ class FreezeWatch:
         return still if still > limit and gpus else None
 
     def _note_energy(self, now: float, gpus: Sequence[GpuReading]) -> None:
+        present = {gpu.uuid for gpu in gpus}
+        self._energy = {uuid: last for uuid, last in self._energy.items() if uuid in present}
         for gpu in gpus:
             before = self._energy.get(gpu.uuid)
             if gpu.energy_joules is not None and (before is None or before[0] != gpu.energy_joules):
@@ -86,6 +88,8 @@ class XidWatch:
                 came = at.get((uuid, code))
                 fresh.append((uuid, code, min(3600.0, max(0.0, now - came)) if came is not None else 0.0))
         self._gpus.update(found for s in samples if (found := dialect.uuid_of(s.labels)) is not None)
+        if len(self._gpus) > MAX_KEYS:
+            self._gpus.clear()
         lines = [
             XidLine(seq=self._seq + n, age_seconds=age, code=code, gpu_uuid=uuid, message="told by an exporter")
             for n, (uuid, code, age) in enumerate(fresh)

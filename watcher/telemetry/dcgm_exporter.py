@@ -38,6 +38,8 @@ DIALECT = Dialect(
         Into(f"{P}ROW_REMAP_PENDING", "remap_pending", flag),
         Into(f"{P}ROW_REMAP_FAILURE", "remap_failed", flag),
         Into(f"{P}PCIE_REPLAY_COUNTER", "pcie_replay_count", count),
+        Into(f"{P}NVLINK_REPLAY_ERROR_COUNT_TOTAL", "nvlink_error_count", count),
+        Into(f"{P}NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "nvlink_error_count", count),
         Into(f"{P}PCIE_LINK_WIDTH", "pcie_width", count),
         Into(f"{P}PCIE_MAX_LINK_WIDTH", "pcie_width_max", count),
         Into(f"{P}PCIE_LINK_GEN", "pcie_generation", count),

@@ -25,6 +25,7 @@ DIALECT = Dialect(
     info=f"{P}gpu_info",
     into=(
         Into(f"{P}power_draw_watts", "power_watts"),
+        Into(f"{P}power_draw_average_watts", "power_watts"),
         Into(f"{P}power_draw_instant_watts", "power_instant_watts"),
         Into(f"{P}enforced_power_limit_watts", "power_limit_watts"),
         Into(f"{P}power_limit_watts", "power_limit_watts"),

@@ -59,6 +59,20 @@ def test_another_series_from_an_earlier_step_after_all_old_ones_ended_is_a_new_l
     assert told(watch, Series({"pod": "b"}, ((400, 900),))) == [(400, "phase", None), (400, "step", 900)]
 
 
+def test_a_launch_that_follows_at_once_under_another_name_is_known_when_the_old_one_has_ended():
+    watch = StepWatch()
+    told(watch, Series({"pod": "a"}, ((0, 1000),)))
+    new = [(30 + 15.0 * n, 900.0 + n) for n in range(10)]
+    assert told(watch, Series({"pod": "b"}, tuple(new))) == [(165, "phase", None), (165, "step", 909)]
+    assert told(watch, Series({"pod": "b"}, ((180, 910),))) == [(180, "step", 910)]
+
+
+def test_a_rank_that_lags_is_no_launch_when_the_one_ahead_ends():
+    watch = StepWatch()
+    told(watch, rank("0", (0, 1000), (15, 1001)), rank("1", (0, 999), (15, 1000)))
+    assert told(watch, rank("1", (200, 1000), (215, 1002))) == [(215, "step", 1002)]
+
+
 def test_numbers_that_are_no_steps_are_passed_over():
     assert told(StepWatch(), rank("0", (0, float("nan")), (1, float("inf")), (2, 1e300))) == []
 
@@ -150,7 +164,8 @@ def test_steps_from_a_real_prometheus_have_the_times_of_their_samples_and_a_dead
         ({"prometheus": {"url": "http://x", "step": "max(train_step)"}}, "plain selector"),
         ({"prometheus": {"url": "http://x"}}, "step"),
         ({"endpoint": {"url": "http://x/metrics", "step": 's{a=~"b"}'}}, 'label="value" alone'),
-        ({"endpoint": {"url": "x/metrics", "step": "s"}}, "pattern"),
+        ({"endpoint": {"url": "x/metrics", "step": "s"}}, "must begin with http"),
+        ({"endpoint": {"url": "http://a:b@x/metrics", "step": "s"}}, "carries a password"),
         ({"log": {}}, "log"),
         ({}, "must be one of endpoint, prometheus"),
     ],

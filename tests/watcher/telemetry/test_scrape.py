@@ -90,7 +90,8 @@ def test_an_exporter_whose_energy_stands_still_repeats_old_values_and_is_not_liv
     assert [gpus(answer) for answer in answers] == [[600.0], [600.0], [600.0], []]
     last = answers[-1].snapshot
     assert last is not None
-    assert last.gpus_age_seconds == 129.0
+    assert last.gpus_age_seconds is None
+    assert last.health["nvml"].age_seconds == 129.0
     assert last.health["nvml"].error == "dcgm_exporter has told the same values for 129 s: it or the driver hangs"
 
 
