@@ -148,12 +148,14 @@ def read_gpus(dialect: Dialect, samples: Sequence[Sample], power_limit_watts: fl
         uuid = dialect.uuid_of(sample.labels)
         if uuid is None or (uuid not in raw and len(raw) >= MAX_GPUS):
             continue
-        gpu = raw.setdefault(uuid, {"uuid": uuid})
-        _name(gpu, dialect, sample.labels)
+        if uuid not in raw or sample.name == dialect.info:
+            _name(raw.setdefault(uuid, {"uuid": uuid}), dialect, sample.labels)
+        if dialect.mig and any(sample.labels.get(label) for label in dialect.mig):
+            raw[uuid]["mig"] = True
         by_metric.setdefault(sample.name, []).append((uuid, sample))
     for into in dialect.into:
         for uuid, sample in by_metric.get(into.metric, ()):
-            if known(sample.value) and all(sample.labels.get(k) == v for k, v in into.when.items()):
+            if known(sample.value) and (not into.when or all(sample.labels.get(k) == v for k, v in into.when.items())):
                 raw[uuid].setdefault(into.field, into.convert(sample.value))
     _memory(raw, dialect, by_metric)
     _reasons(raw, dialect, by_metric)
@@ -179,8 +181,6 @@ def _name(gpu: dict[str, Any], dialect: Dialect, labels: Mapping[str, str]) -> N
     for key, label in (("name", dialect.model), ("pci_bus_id", dialect.bus)):
         if label is not None and labels.get(label):
             gpu[key] = labels[label][:200]
-    if any(labels.get(label) for label in dialect.mig):
-        gpu["mig"] = True
 
 
 def _memory(raw: dict[str, Any], dialect: Dialect, by_metric: Mapping[str, list[tuple[str, Sample]]]) -> None:

@@ -57,7 +57,7 @@ class NodeTelemetry:
             gpus=gpus,
             gpus_age_seconds=age if failed is None else None,
             health={"nvml": health},
-            events=self.xids.news(now, self.dialect, samples),
+            events=self.xids.news(now, self.dialect, samples, [gpu.uuid for gpu in read.gpus]),
             rejected=read.rejected[:100],
         )
 

@@ -75,8 +75,8 @@ class XidWatch:
     _gpus: set[str] = field(default_factory=set)
     _seq: int = 0
 
-    def news(self, now: float, dialect: Dialect, samples: Sequence[Sample]) -> tuple[XidLine, ...]:
-        """One line for each code that came since the last look."""
+    def news(self, now: float, dialect: Dialect, samples: Sequence[Sample], gpus: Iterable[str]) -> tuple[XidLine, ...]:
+        """One line for each code that came since the last look. `gpus`: the UUIDs that are there now."""
         at = {_key(dialect, s, dialect.xid_count): s.value for s in samples if s.name == dialect.xid_at}
         fresh: list[tuple[str, int, float]] = []
         for uuid, code, value in self._told(dialect, samples):
@@ -87,7 +87,7 @@ class XidWatch:
             if value and uuid in self._gpus and value != (before or 0.0):
                 came = at.get((uuid, code))
                 fresh.append((uuid, code, min(3600.0, max(0.0, now - came)) if came is not None else 0.0))
-        self._gpus.update(found for s in samples if (found := dialect.uuid_of(s.labels)) is not None)
+        self._gpus.update(gpus)
         if len(self._gpus) > MAX_KEYS:
             self._gpus.clear()
         lines = [
@@ -98,13 +98,20 @@ class XidWatch:
         return tuple(lines)
 
     def _told(self, dialect: Dialect, samples: Iterable[Sample]) -> Iterable[tuple[str, int, float]]:
-        """(uuid, code, count). A gauge of the last code counts as one of it, and none of those before."""
+        """(uuid, code, count). A gauge of the last code counts as one of it, and none of those before.
+
+        Of a GPU that two have scraped the first sample counts, which is the newest.
+        """
+        names = (dialect.xid_last, dialect.xid_count[0] if dialect.xid_count is not None else None)
+        done: set[tuple[str, int]] = set()
         for sample in samples:
-            if not known(sample.value) or sample.value < 0:
+            if sample.name not in names or not known(sample.value) or sample.value < 0:
                 continue
             uuid = dialect.uuid_of(sample.labels)
-            if uuid is None:
+            which = (uuid or "", 0 if sample.name == dialect.xid_last else _key(dialect, sample, dialect.xid_count)[1])
+            if uuid is None or which in done:
                 continue
+            done.add(which)
             if sample.name == dialect.xid_last:
                 code = int(sample.value)
                 for other in [key for key in self._last if key[0] == uuid and key[1] != code]:

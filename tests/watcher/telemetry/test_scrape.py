@@ -144,6 +144,14 @@ def test_the_last_xid_of_dcgm_is_news_only_when_it_changes():
     assert xids(looks(node, [0, 10, 10, 10, 10, 10])) == [[], [], [], [31], [], [79]]
 
 
+def test_a_gpu_that_two_have_scraped_does_not_tell_its_xid_again_and_again():
+    def text(new: float, old: float) -> str:
+        return dcgm("n1", [Shown(xid=new)]) + dcgm("n1", [Shown(xid=old)], ',replica="b"')
+
+    texts = iter([text(0, 0), text(79, 0), text(79, 0), text(79, 79)])
+    assert xids(looks(Node(lambda: next(texts)), [0, 10, 10, 10])) == [[], [79], [], []]
+
+
 def test_counted_xids_are_news_when_a_series_appears_or_grows():
     base = 'nvidia_smi_power_draw_watts{uuid="a"} 300\n'
     count = 'nvidia_smi_xid_errors_total{uuid="a",xid="48"} %d\n'
