@@ -1,4 +1,4 @@
-"""Nothing in deploy/ is untested: configs load, units verify, rules check and behave."""
+"""Nothing in deploy/ is untested: configs load, units verify."""
 
 from __future__ import annotations
 
@@ -56,18 +56,3 @@ def test_units_expose_little(files, most, tmp_path):
     gate = ["security", "--offline=yes", f"--threshold={most * 10:.0f}", "--no-pager", str(unit)]
     done = subprocess.run([tool("systemd-analyze", "systemd"), *gate], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout[-300:]
-
-
-def test_prometheus_rules_check_and_have_what_a_person_needs():
-    rules = DEPLOY / "prometheus/runwatch.rules.yml"
-    subprocess.run([tool("promtool", "prometheus"), "check", "rules", str(rules)], check=True, timeout=60)
-    text = rules.read_text()
-    assert text.count("- alert:") == text.count("summary:") == text.count("description:")
-
-
-@pytest.mark.parametrize("file", sorted(DEPLOY.glob("prometheus/tests/*.test.yml")), ids=lambda file: file.name)
-def test_prometheus_rules_fire_and_stay_quiet(file):
-    done = subprocess.run(
-        [tool("promtool", "prometheus"), "test", "rules", str(file)], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
