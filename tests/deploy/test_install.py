@@ -1,0 +1,125 @@
+"""deploy/install.sh: an environment of its own, run again without harm, and nothing that shadows the packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+INSTALL = ROOT / "deploy/install.sh"
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)]
+    subprocess.run(build, check=True, capture_output=True, timeout=300)
+    return next(folder.glob("runwatch-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def install(wheel, tmp_path_factory) -> Run:
+    """Runs the installer on a folder; without the dependencies, which take half a minute."""
+    stubs = tmp_path_factory.mktemp("stubs")  # no user is made on this machine
+    for name in ("getent", "chown", "systemctl"):
+        (stubs / name).write_text("#!/bin/sh\n")
+        (stubs / name).chmod(0o755)
+
+    def run(folder: Path, *more: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        places = ["--prefix", folder / "opt", "--etc", folder / "etc", "--systemd", folder / "units"]
+        (folder / "units").mkdir(exist_ok=True)
+        path = f"{stubs}:{os.environ['PATH']}"
+        return subprocess.run(
+            ["sh", str(INSTALL), *map(str, places), "--from", str(wheel), "--python", sys.executable, *more],
+            env={**os.environ, "PIP_NO_DEPS": "1", "PATH": path, **environ},
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def daemon_host(install, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("host")
+    done = install(folder, "daemon", PYTHONPATH="/nowhere", PIP_TARGET="/nowhere")
+    assert done.returncode == 0, done.stderr
+    assert "test-page --config" in done.stdout
+    return folder
+
+
+def site(folder: Path) -> Path:
+    return next((folder / "opt/lib").glob("python3*/site-packages"))
+
+
+def test_the_environment_is_its_own_and_works(daemon_host):
+    said = subprocess.run(
+        [daemon_host / "opt/bin/runwatch", "--version"], capture_output=True, text=True, check=True, cwd="/"
+    )
+    assert said.stdout.startswith("runwatch ")
+    assert "include-system-site-packages = false" in (daemon_host / "opt/pyvenv.cfg").read_text()
+
+
+def test_config_token_and_unit_are_there_and_for_nobody_else(daemon_host):
+    token = daemon_host / "etc/agent.token"
+    assert token.stat().st_mode & 0o777 == 0o640
+    assert len(token.read_text().strip()) >= 40
+    assert (daemon_host / "etc/runwatch.yaml").read_text() == (ROOT / "deploy/runwatch.example.yaml").read_text()
+    unit = (daemon_host / "units/runwatch.service").read_text()
+    assert f"ExecStart={daemon_host}/opt/bin/runwatch daemon --config {daemon_host}/etc/runwatch.yaml\n" in unit
+
+
+def test_run_again_it_mends_the_code_and_keeps_what_is_configured(install, daemon_host):
+    token = (daemon_host / "etc/agent.token").read_text()
+    (daemon_host / "etc/runwatch.yaml").write_text("runs: []\n")
+    (site(daemon_host) / "watcher/clock.py").write_text("broken(\n")
+    assert install(daemon_host, "daemon").returncode == 0
+    assert (daemon_host / "etc/agent.token").read_text() == token
+    assert (daemon_host / "etc/runwatch.yaml").read_text() == "runs: []\n"
+    assert "SystemClock" in (site(daemon_host) / "watcher/clock.py").read_text()
+
+
+def test_a_package_of_somebody_else_under_our_name_is_refused(install, daemon_host):
+    info = site(daemon_host) / "other_alerts-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other-alerts\nVersion: 1.0\n")
+    (info / "RECORD").write_text("alerts/__init__.py,,\n")
+    try:
+        done = install(daemon_host, "daemon")
+        assert done.returncode == 1
+        assert "package alerts is also installed by other-alerts" in done.stderr
+    finally:
+        for file in info.iterdir():
+            file.unlink()
+        info.rmdir()
+
+
+def test_a_folder_that_holds_something_else_is_left_alone(install, tmp_path):
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt/mine").write_text("x")
+    done = install(tmp_path, "agent")
+    assert done.returncode == 1
+    assert "holds something else" in done.stderr
+    assert [file.name for file in (tmp_path / "opt").iterdir()] == ["mine"]
+
+
+def test_a_python_that_is_too_old_is_said_before_anything_is_made(install, tmp_path):
+    old = tmp_path / "python3.9"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = install(tmp_path, "agent", "--python", str(old))
+    assert done.returncode == 1
+    assert "not Python 3.11 or newer" in done.stderr
+    assert not (tmp_path / "opt").exists()
+
+
+@pytest.mark.parametrize("words", [["--prefix"], ["node"], ["--wheel", "x"]])
+def test_wrong_usage_is_said_and_changes_nothing(words, tmp_path):
+    done = subprocess.run(["sh", str(INSTALL), *words], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    assert done.returncode in (1, 2)
+    assert "--prefix" in done.stderr
