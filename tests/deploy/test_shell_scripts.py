@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.support.tools import tool
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(
@@ -19,10 +20,7 @@ SCRIPTS = sorted(
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: str(script.relative_to(ROOT)))
 def test_shell_scripts_are_clean_and_can_be_run(script):
-    shellcheck = shutil.which("shellcheck")
-    if shellcheck is None:
-        assert "CI" not in os.environ, "CI has no shellcheck"
-        pytest.skip("needs shellcheck (Debian package shellcheck)")
+    shellcheck = tool("shellcheck", "Debian package shellcheck")
     done = subprocess.run([shellcheck, "-x", str(script)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
     assert os.access(script, os.X_OK)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.support.tools import tool
 from watcher.cli.main import main
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-
-
-def tool(name: str, package: str) -> str:
-    path = shutil.which(name)
-    if path is None:
-        assert "CI" not in os.environ, f"CI has no {name}"
-        pytest.skip(f"needs {name} (Debian package {package})")
-    return path
 
 
 @pytest.mark.parametrize("file", sorted(DEPLOY.rglob("*.example.yaml")), ids=lambda file: file.name)
@@ -30,7 +21,7 @@ def test_example_configs_pass_the_loader(file, capsys):
 
 @pytest.mark.parametrize("unit", sorted(DEPLOY.glob("systemd/*.service")), ids=lambda unit: unit.name)
 def test_units_verify_and_can_be_enabled(unit, tmp_path):
-    analyze = tool("systemd-analyze", "systemd")
+    analyze = tool("systemd-analyze", "Debian package systemd")
     copy = tmp_path / unit.name
     copy.write_text(unit.read_text().replace("/opt/runwatch/bin/runwatch", "/bin/true"))
     done = subprocess.run(
@@ -54,5 +45,7 @@ def test_units_expose_little(files, most, tmp_path):
     unit = tmp_path / files[0]
     unit.write_text("\n".join((DEPLOY / "systemd" / file).read_text() for file in files))
     gate = ["security", "--offline=yes", f"--threshold={most * 10:.0f}", "--no-pager", str(unit)]
-    done = subprocess.run([tool("systemd-analyze", "systemd"), *gate], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [tool("systemd-analyze", "Debian package systemd"), *gate], capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stdout[-300:]

@@ -65,6 +65,7 @@ class Agent:
         self.statuses: tuple[LogStatus, ...] = ()
         self.host: HostReading | None = None
         self.cycles_count = 0
+        self._cycle_at = clock.monotonic()
         self.asked_at: float | None = None  # unix seconds, by a daemon
         self.expected_gpus = config.expected_gpus
         self.most_gpus: int | None = None  # seen at once since the start
@@ -106,6 +107,7 @@ class Agent:
             self.most_gpus = max(self.most_gpus or 0, len(latest.gpus), latest.devices_count or 0)
         self._take_xids()
         self.cycles_count += 1
+        self._cycle_at = self.clock.monotonic()
 
     @property
     def log_reads_late_count(self) -> int:
@@ -214,6 +216,11 @@ class Agent:
         if self.expected_gpus is not None or latest is None or latest.devices_count is None:
             return self.expected_gpus
         return latest.devices_count if latest.devices_count > len(latest.gpus) else None
+
+    @property
+    def is_live(self) -> bool:
+        """Its cycles end, whatever the driver does."""
+        return self.clock.monotonic() - self._cycle_at < self.config.patience_seconds
 
     @property
     def is_healthy(self) -> bool:

@@ -25,18 +25,19 @@ from watcher.systemd import Systemd
 
 log = logging.getLogger(__name__)
 STOP_REAL_SECONDS = 2.0
+OPEN = ("/healthz", "/livez")  # they say only ok or not
 
 
 def build_app(agent: Agent, token: Secret | None) -> Handler:
-    """Everything but /healthz needs the token, where there is one."""
+    """Everything but /healthz and /livez needs the token, where there is one."""
     endpoints = Endpoints(agent)
 
     async def answer(request: Request) -> Reply:
-        if token is not None and request.path != "/healthz" and not _allowed(request, token):
+        if token is not None and request.path not in OPEN and not _allowed(request, token):
             return Reply(b"a bearer token is needed\n", 401, headers={"WWW-Authenticate": "Bearer"})
         endpoint = endpoints.at.get(request.path)
         if endpoint is None:
-            return Reply(b"no such page: /snapshot, /metrics, /healthz\n", 404)
+            return Reply(b"no such page: /snapshot, /metrics, /healthz, /livez\n", 404)
         method, reply = endpoint
         if request.method != method and (request.method, method) != ("HEAD", "GET"):
             return Reply(f"{request.path} takes {method}\n".encode(), 405, headers={"Allow": method})
@@ -57,6 +58,7 @@ class Endpoints:
             "/snapshot": ("GET", self._snapshot),
             "/metrics": ("GET", self._metrics),
             "/healthz": ("GET", self._healthz),
+            "/livez": ("GET", self._livez),
             "/release": ("POST", self._release),
             "/resume": ("POST", self._resume),
         }
@@ -72,6 +74,10 @@ class Endpoints:
 
     async def _healthz(self, request: Request) -> Reply:
         return Reply(b"ok\n") if self._agent.is_healthy else Reply(b"not ok\n", 503)
+
+    async def _livez(self, request: Request) -> Reply:
+        """For who may start it anew: a driver that does not answer is no reason to."""
+        return Reply(b"ok\n") if self._agent.is_live else Reply(b"not ok\n", 503)
 
     async def _release(self, request: Request) -> Reply:
         await self._agent.gpus.release()

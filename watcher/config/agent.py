@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 from typing import ClassVar
@@ -16,10 +17,16 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class AgentSection(Section):
-    """`node`: the name the daemon knows this node by. `state_file`: where the positions in the logs are kept."""
+def _node() -> str:
+    """In a container the host name is the pod's: there the environment names the node."""
+    return os.environ.get("RUNWATCH_NODE", "").strip() or socket.gethostname()
 
-    node: str = Field(default_factory=socket.gethostname, min_length=1, max_length=255)
+
+class AgentSection(Section):
+    """`node`: the name the daemon knows this node by; default: $RUNWATCH_NODE, else the host name. `state_file`: where
+    the positions in the logs are kept."""
+
+    node: str = Field(default_factory=_node, min_length=1, max_length=255)
     listen: Listen = Listen("127.0.0.1", 9876)
     token_file: Path | None = None
     interval_seconds: float = Field(default=10.0, ge=1, le=300)

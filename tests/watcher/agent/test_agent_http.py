@@ -76,6 +76,23 @@ def test_health_follows_the_age_of_the_data():
     with_agent(scenario)
 
 
+def test_it_lives_as_long_as_its_cycles_end_whatever_the_driver_does():
+    async def scenario(agent, clock, http, url) -> None:
+        async def status() -> int:
+            async with http.get(url + "/livez") as reply:
+                return reply.status
+
+        assert await status() == 200
+        clock.advance(60)
+        agent.gpus.poll = lambda deadline: asyncio.sleep(0)  # nothing comes of it
+        await agent.cycle()
+        assert (await status(), agent.is_healthy) == (200, False)
+        clock.advance(100)
+        assert await status() == 503
+
+    with_agent(scenario, token="T")
+
+
 def test_stale_readings_are_not_published_and_their_age_is():
     async def scenario(agent, clock, http, url) -> None:
         await agent.cycle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,11 @@ def test_a_section_that_is_all_commented_out_is_the_default(tmp_path):
 def test_the_daemons_file_given_to_the_agent_is_told_so(tmp_path):
     for line in problems(tmp_path, "daemon: {}\nruns: []\n", AgentConfig):
         assert "belongs in the daemon's own file" in line
+
+
+def test_in_a_container_the_environment_names_the_node(monkeypatch):
+    monkeypatch.setenv("RUNWATCH_NODE", "gpu-node-07")
+    assert AgentConfig().agent.node == "gpu-node-07"
+    assert AgentConfig.model_validate({"agent": {"node": "n1"}}).agent.node == "n1"
+    monkeypatch.setenv("RUNWATCH_NODE", " ")
+    assert AgentConfig().agent.node == socket.gethostname()
