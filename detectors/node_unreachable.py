@@ -11,7 +11,9 @@ from detectors.registry import Plugin
 from detectors.telemetry import NodeView
 from detectors.verdict import Finding, Severity, Subject, Verdict, firing
 
-HINT = "From another host: ping the node, then systemctl status runwatch-agent on it. Nothing about its GPUs is known."
+HINT = (
+    "From another host: ping the node; on it: systemctl status runwatch-agent, or its exporter. Its GPUs are unknown."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

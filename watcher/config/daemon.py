@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ClusterShell.NodeSet import NodeSet, NodeSetException
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from watcher.config.acting import Action
 from watcher.config.alerting import Channels, MaintenanceSection, PagingSection, RouteSection, fallbacks
@@ -47,15 +47,18 @@ Nodes = Annotated[tuple[str, ...], BeforeValidator(_nodes)]
 class AgentsSection(Section):
     """How the agents are asked. `addresses`: NODE: HOST[:PORT] where the name alone does not lead there.
 
-    ask: false where no node has an agent, and `telemetry` alone tells of GPUs.
+    ask: false where no node has an agent and `telemetry` alone tells of GPUs; a hostlist where only those have one.
     """
 
-    ask: bool = True
+    ask: StrictBool | Nodes = True
 
     port: int = Field(default=9876, ge=1, le=65_535)
     token_file: Path | None = None
     timeout_seconds: float = Field(default=5.0, gt=0, le=60)
     addresses: dict[str, str] = Field(default_factory=dict)
+
+    def asks(self, node: str) -> bool:
+        return self.ask if isinstance(self.ask, bool) else node in self.ask
 
 
 class DeadManSection(Section):

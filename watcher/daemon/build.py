@@ -103,15 +103,15 @@ def build_sources(config: DaemonConfig, clock: Clock) -> list[AnswerSource]:
     """Whoever tells of the nodes."""
     agents = config.daemon.agents
     nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
-    asked = [Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)]
-    return [*(asked if agents.ask else []), *build_telemetry(config.daemon.telemetry, lambda: nodes, clock)]
+    asked = Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)
+    return [*([asked] if agents.ask else []), *build_telemetry(config.daemon.telemetry, lambda: nodes, clock)]
 
 
 def addresses(config: DaemonConfig) -> Mapping[str, str]:
-    """node -> http://HOST:PORT for every node of every run."""
+    """node -> http://HOST:PORT for every node of every run that has an agent."""
     agents = config.daemon.agents
     out = {}
-    for node in dict.fromkeys(node for run in config.runs for node in run.nodes):
+    for node in dict.fromkeys(node for run in config.runs for node in run.nodes if agents.asks(node)):
         place = agents.addresses.get(node, node)
         scheme, sign, rest = place.partition("://")
         host = rest if sign else place

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from watcher.cli.main import main
+from watcher.config.daemon import DaemonConfig
+from watcher.config.load import load
+from watcher.daemon.build import addresses
 
 
 def check(tmp_path, capsys, text: str) -> tuple[int, str]:
@@ -32,12 +35,19 @@ def test_nobody_to_ask_is_said(tmp_path, capsys):
     assert "nothing is known of any GPU" in check(tmp_path, capsys, "daemon: {agents: {ask: false}}\n")[1]
 
 
+def test_only_nodes_that_have_an_agent_are_asked(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text('daemon: {agents: {ask: "n[1-2]"}}\nruns: [{name: a, nodes: "n[1-4]"}]\n')
+    assert list(addresses(load(file, DaemonConfig))) == ["n1", "n2"]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("daemon: {telemetry: [{dcgm_exporter: {prt: 1}}]}", "daemon.telemetry[0].dcgm_exporter.prt: unknown key (did"),
         ("daemon: {telemetry: [{dcgm_exporter: {port: 0}}]}", "daemon.telemetry[0].dcgm_exporter.port: "),
         ("daemon: {telemetry: [{dcgm: {}}]}", "unknown key; known here: dcgm_exporter, nvidia"),
+        ("daemon: {agents: {ask: 'n['}}", "daemon.agents.ask"),
         ("daemon: {telemetry: [{}]}", "daemon.telemetry[0]: must be one of dcgm_exporter, "),
         ("daemon: {telemetry: {dcgm_exporter: {}}}", "daemon.telemetry: must be a list"),
         ("daemon: {telemetry: [{prometheus: {}}]}", "daemon.telemetry[0].prometheus.url: is missing"),
