@@ -21,11 +21,16 @@ _DRAWN = frozenset({"gpus", "log_tail", "phase", "attempt", "last_step", "total_
 
 def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
     """One line an entry, lists with how many of how many are shown."""
+    return [f"  {label}: {value}" if label else f"  {value}" for label, value in evidence_rows(evidence)]
+
+
+def evidence_rows(evidence: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """(label, value) of each entry; an empty label where the value says how many are left out."""
     evidence = {key: value for key, value in evidence.items() if key not in _DRAWN}
-    lines = [f"  {_label(key)}: {_value(str(key), value)}" for key, value in list(evidence.items())[:MAX_ENTRIES]]
+    rows = [(_label(key), _value(str(key), value)) for key, value in list(evidence.items())[:MAX_ENTRIES]]
     if len(evidence) > MAX_ENTRIES:
-        lines.append(f"  ... {MAX_ENTRIES} of {len(evidence)} entries shown")
-    return lines
+        rows.append(("", f"... {MAX_ENTRIES} of {len(evidence)} entries shown"))
+    return rows
 
 
 def _label(key: object) -> str:

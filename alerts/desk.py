@@ -53,10 +53,8 @@ class AlertDesk:
     ) -> None:  # fmt: skip
         """Takes up what the store remembers; `link_key` signs acknowledge links. Raises JournalError where the store
         cannot be read."""
-        self.outbox, self.clock, self.link_key = outbox, clock, link_key
-        self._store, self._policy, self._hysteresis, self._public_url, self._warn = (
-            store, policy, hysteresis or Hysteresis(), public_url, warn,
-        )  # fmt: skip
+        self.outbox, self.clock, self.link_key, self.public_url = outbox, clock, link_key, public_url
+        self._store, self._policy, self._hysteresis, self._warn = store, policy, hysteresis or Hysteresis(), warn
         self._lock = threading.Lock()
         before = store.load()
         self._incidents: Mapping[str, Incident] = before.incidents
@@ -118,7 +116,7 @@ class AlertDesk:
 
     def _write(self, intent: Intent, now: float) -> Notification:
         facts = self._facts.get(intent.incident.run or "")
-        return notification(intent, now, facts, self._public_url, self.link_key)
+        return notification(intent, now, facts, self.public_url, self.link_key)
 
     def _go_on(self, result: StepResult, now: float) -> tuple[Transition, ...]:
         decision = decide(result.incidents, self._told, self._policy, now)

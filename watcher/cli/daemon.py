@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         sock.close()
         print(f"runwatch daemon: {error}", file=sys.stderr)
         return 1
-    app = build_app(daemon, token_of(config.daemon.token_file), store.history)
+    app = build_app(daemon, token_of(config.daemon.token_file), store.history, store)
     asyncio.run(serve(daemon, app, sock, _say))
     keeper(daemon.runs, force=True)
     store.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import json
 from collections.abc import Awaitable, Callable
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -19,12 +18,14 @@ from starlette.routing import Route
 
 from alerts.actions import deed_to_json
 from alerts.desk import UnknownIncident
-from alerts.incidents import Incident
 from alerts.outbox import JournalError
 from alerts.secret import Secret, SecretError
 from watcher.daemon.ack_page import PREFIX, ack_routes
-from watcher.daemon.false_alarms import keep
+from watcher.daemon.ended import end_by_hand
 from watcher.daemon.metrics import DaemonMetrics
+from watcher.daemon.page.door import Door
+from watcher.daemon.page.routes import Archive, Page
+from watcher.daemon.page.same_site import OwnSiteOnly
 from watcher.daemon.views import incident_view, jsonable, run_view
 
 if TYPE_CHECKING:
@@ -34,8 +35,11 @@ MAX_BODY_BYTES = 64 << 10
 DAY_SECONDS = 86_400.0
 
 
-def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[Any]]) -> Starlette:
-    """`history`: incidents of the last weeks, newest first."""
+def build_app(
+    daemon: Daemon, token: Secret | None, history: Callable[[], list[Any]], archive: Archive | None = None
+) -> Starlette:
+    """`history`: incidents of the last weeks, newest first. `archive`: what the page tells of the past."""
+    page = Page(daemon, token, archive)
     registry = CollectorRegistry()
     registry.register(DaemonMetrics(daemon))
     ProcessCollector(registry=registry)
@@ -109,55 +113,43 @@ def build_app(daemon: Daemon, token: Secret | None, history: Callable[[], list[A
         Route("/api/incidents/{key:path}", incident),
         Route("/api/suspects", suspects),
         Route("/api/actions", actions),
-        Route("/docs/{name}", runbook),
         *ack_routes(daemon.desk),
+        *page.routes(),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused, JournalError: _store_failed})
     if token is not None:
-        app.add_middleware(BearerToken, token=token)
+        app.add_middleware(BearerToken, token=token, door=page.door)
+    else:
+        app.add_middleware(OwnSiteOnly, public_url=daemon.desk.public_url, free=("/healthz", PREFIX))
     return app
 
 
 def _end(daemon: Daemon, key: str, by: str, wanted: dict[str, Any]) -> Response:
-    """Ends an incident by hand; as a false alarm, what was seen around it is kept to be replayed."""
-    false_alarm = wanted.get("false_alarm") is True
-    why = str(wanted.get("why") or ("false alarm" if false_alarm else "closed by hand"))[:300]
-    before = daemon.desk.incidents.get(key)
-    view = incident_view(daemon.desk.close(key, why, by))
-    if false_alarm and before is not None:
-        view["kept"] = _keep(daemon, before)
-    return _json(view)
-
-
-def _keep(daemon: Daemon, incident: Incident) -> str:
-    if daemon.recorder is None:
-        return "nothing: set daemon.recording to keep what was seen"
-    path = daemon.recorder.path
-    daemon.recorder.flush()
-    try:
-        kept = keep(path, incident, daemon.clock.time(), path.parent / "false-alarms")
-    except OSError as error:
-        return f"nothing: {path.parent}: {error.strerror}"
-    return str(kept) if kept is not None else "nothing: the recording no longer reaches back to it"
+    ended, kept = end_by_hand(daemon, key, by, str(wanted.get("why") or ""), wanted.get("false_alarm") is True)
+    return _json({**incident_view(ended), **({"kept": kept} if kept else {})})
 
 
 class BearerToken:
     """401 for everything but /healthz and signed links where the token is wrong; compared in constant time."""
 
-    def __init__(self, app: Any, token: Secret) -> None:
-        self._app, self._token = app, token
+    def __init__(self, app: Any, token: Secret, door: Door | None = None) -> None:
+        """`door` knows who came in by the login."""
+        self._app, self._token, self._door = app, token, door
 
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
-        if scope["type"] == "http" and not self._free(scope["path"]) and not self._allowed(scope["headers"]):
-            refusal = PlainTextResponse("a bearer token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
-            await refusal(scope, receive, send)
+        if scope["type"] == "http" and not self._free(scope) and not self._allowed(scope["headers"]):
+            refusal = self._door.refusal(scope) if self._door is not None else None
+            plain = PlainTextResponse("a bearer token is needed\n", 401, {"WWW-Authenticate": "Bearer"})
+            await (refusal or plain)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    @staticmethod
-    def _free(path: str) -> bool:
-        """Health, and links that carry a signature of their own."""
-        return path == "/healthz" or path.startswith(PREFIX)
+    def _free(self, scope: Any) -> bool:
+        """Health, links that carry a signature of their own, and whoever has logged in."""
+        path = scope["path"]
+        if path == "/healthz" or path.startswith(PREFIX):
+            return True
+        return self._door is not None and self._door.opens(scope)
 
     def _allowed(self, headers: list[tuple[bytes, bytes]]) -> bool:
         given = next((value for name, value in headers if name == b"authorization"), b"")
@@ -166,17 +158,6 @@ class BearerToken:
         except SecretError:
             return False
         return hmac.compare_digest(given, wanted)
-
-
-async def runbook(request: Request) -> Response:
-    """The Markdown that stands beside a detector."""
-    name = request.path_params["name"]
-    if not name.replace("_", "").isalnum():
-        raise HTTPException(404, "no such runbook")
-    page = resources.files("detectors").joinpath(f"{name}.md")
-    if not page.is_file():
-        raise HTTPException(404, f"no runbook is called {name}")
-    return Response(page.read_text(encoding="utf-8"), media_type="text/markdown; charset=utf-8")
 
 
 async def _body(request: Request) -> dict[str, Any]:

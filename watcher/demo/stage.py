@@ -147,7 +147,9 @@ async def _daemon(
         worker.start()
         stack.callback(worker.stop, 2.0)
     sock = bind(listen)
-    server = QuietServer(uvicorn.Config(daemon_app(daemon, None, store.history), lifespan="off", log_config=None))
+    server = QuietServer(
+        uvicorn.Config(daemon_app(daemon, None, store.history, store), lifespan="off", log_config=None)
+    )
     serving = asyncio.create_task(server.serve(sockets=[sock]))
 
     async def stop() -> None:

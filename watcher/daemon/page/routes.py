@@ -1,0 +1,151 @@
+"""The page's addresses: what each shows, and the forms that change something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from alerts.desk import UnknownIncident
+from alerts.secret import Secret
+from watcher.daemon.ended import end_by_hand
+from watcher.daemon.page import runbook
+from watcher.daemon.page.door import Door
+from watcher.daemon.page.forms import read_form
+from watcher.daemon.page.incident import SNOOZES
+from watcher.daemon.page.pictures import Pictures
+from watcher.daemon.page.render import Renderer
+from watcher.daemon.page.scene import Archive, Scene
+
+if TYPE_CHECKING:
+    from watcher.daemon.app import Daemon
+
+__all__ = ["Archive", "Page"]
+MAX_NAME = 100
+SNOOZE = 3600.0
+
+
+class Page:
+    """`token` None: no login, on loopback only. `archive`: the store, for what is over."""
+
+    def __init__(self, daemon: Daemon, token: Secret | None, archive: Archive | None = None) -> None:
+        self._daemon, self._render = daemon, Renderer()
+        self._scene = Scene(daemon, archive)
+        desk = daemon.desk
+        self.door = Door(token, desk.link_key, daemon.clock, self._render, desk.public_url)
+
+    def routes(self) -> list[BaseRoute]:
+        pictures = Pictures(self._daemon)
+        gzip = [Middleware(GZipMiddleware, minimum_size=1_000)]  # of pictures alone: no secret stands beside them
+        return [
+            Route("/", self._shown(self._overview)),
+            Route("/runs/{name:path}", self._shown(self._run)),
+            Route("/incidents", self._shown(self._incidents)),
+            Route("/incidents/{key:path}", self._change, methods=["POST"]),
+            Route("/incidents/{key:path}", self._shown(self._incident)),
+            Route("/nodes", self._shown(self._nodes)),
+            Route("/docs", self._runbooks),
+            Route("/docs/{name}", self._runbook),
+            Mount("/pictures", routes=pictures.routes(), middleware=gzip),
+            Mount("/static", StaticFiles(packages=[("watcher.daemon.page", "static")])),
+            *self.door.routes(),
+        ]
+
+    # -- what is shown -------------------------------------------------------------------------------------------
+
+    def _overview(self, request: Request) -> tuple[str, dict[str, Any]]:
+        return "overview.html", self._scene.overview()
+
+    def _run(self, request: Request) -> tuple[str, dict[str, Any]]:
+        values = self._scene.run(request.path_params["name"])
+        if values is None:
+            raise HTTPException(404, "no run of that name is watched")
+        return "run.html", values
+
+    def _incidents(self, request: Request) -> tuple[str, dict[str, Any]]:
+        return "incidents.html", self._scene.incidents()
+
+    def _incident(self, request: Request) -> tuple[str, dict[str, Any]]:
+        values = self._scene.incident(request.path_params["key"])
+        if values is None:
+            raise HTTPException(404, "no incident of that key is known")
+        return "incident.html", {**values, "kept": request.query_params.get("kept", "")[:500]}
+
+    def _nodes(self, request: Request) -> tuple[str, dict[str, Any]]:
+        return "nodes.html", self._scene.nodes()
+
+    def _shown(self, view: Callable[[Request], tuple[str, dict[str, Any]]]) -> Callable[[Request], Response]:
+        """In a thread of its own: the store may be slow, and the loop has agents to ask."""
+
+        def answer(request: Request) -> Response:
+            session, is_new = self.door.session_or_new(request)
+            values = {"csrf": self.door.form_token(session), "locked": self.door.is_locked, **self._scene.now()}
+            try:
+                template, more = view(request)
+            except HTTPException as error:
+                return self._problem(request, error)
+            shown = self._render.page(request, template, {**values, **more}, etag=not is_new)
+            shown.headers["Runwatch-Now"] = f"{self._daemon.clock.time():.3f}"
+            if is_new:
+                self.door.give_cookie(request, shown, session)
+            return shown
+
+        return answer
+
+    def _runbooks(self, request: Request) -> Response:
+        return self._render.page(request, "runbooks.html", {"names": runbook.names()}, etag=True)
+
+    def _runbook(self, request: Request) -> Response:
+        """HTML for a browser, the Markdown itself for everybody else."""
+        name = request.path_params["name"]
+        text = runbook.source(name)
+        if text is None:
+            return self._problem(request, HTTPException(404, "there is no such runbook"))
+        if "text/html" not in request.headers.get("accept", ""):
+            return Response(text, media_type="text/markdown; charset=utf-8", headers={"Vary": "Accept"})
+        return self._render.page(request, "runbook.html", {"name": name, "body": runbook.html(text)}, etag=True)
+
+    # -- what is changed -----------------------------------------------------------------------------------------
+
+    async def _change(self, request: Request) -> Response:
+        try:
+            form = await read_form(request)
+            self.door.check_form(request, form)
+            kept = await run_in_threadpool(self._act, request.path_params["key"], form)
+        except UnknownIncident:
+            return self._problem(request, HTTPException(409, "that incident is over already: nothing was changed"))
+        except HTTPException as error:
+            return self._problem(request, error)
+        here = f"/incidents/{quote(request.path_params['key'], safe='')}"
+        return RedirectResponse(f"{here}?kept={quote(kept, safe='')}" if kept else here, 303)
+
+    def _act(self, key: str, form: dict[str, str]) -> str:
+        """Where a false alarm is kept, else nothing."""
+        desk, by = self._daemon.desk, form.get("by", "").strip()[:MAX_NAME] or "the page"
+        match form.get("action"):
+            case "ack":
+                desk.acknowledge(key, by)
+            case "snooze":
+                seconds = form.get("seconds", "")
+                if seconds not in SNOOZES:
+                    raise HTTPException(400, "choose how long it shall be quiet")
+                desk.snooze(key, self._daemon.clock.time() + float(seconds), by)
+            case "wake":
+                desk.snooze(key, self._daemon.clock.time(), by)
+            case "resolve" | "false_alarm" as action:
+                return end_by_hand(self._daemon, key, by, form.get("why", "").strip(), action == "false_alarm")[1]
+            case _:
+                raise HTTPException(400, "no such action")
+        return ""
+
+    def _problem(self, request: Request, error: HTTPException) -> Response:
+        return self._render.page(request, "problem.html", {"problem": error.detail}, status=error.status_code)
