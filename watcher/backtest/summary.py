@@ -15,15 +15,17 @@ DAY = 86_400.0
 
 @dataclass(slots=True)
 class Summary:
-    """A page is an incident that opened critical and is not in shadow mode."""
+    """A page is an incident that opened critical and is not in shadow mode. `trouble`: those of at least a warning."""
 
     opened: Counter[str] = field(default_factory=Counter)
     pages: Counter[str] = field(default_factory=Counter)
+    trouble: int = 0
 
     def add(self, transition: Transition) -> None:
         incident = transition.incident
         if transition.event == "opened":
             self.opened[incident.signature] += 1
+            self.trouble += incident.severity >= Severity.WARNING
             self.pages[incident.signature] += incident.severity >= Severity.CRITICAL and not incident.shadow
 
     def to_json(self, first: float, last: float, coverage: Coverage) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(str(error)) from error
     result = summary.to_json(first, last, coverage)
     print(json.dumps(result) if args.json else _summary_text(result))
-    return 1 if summary.opened else 0
+    return 1 if summary.trouble else 0
 
 
 def _period(args: argparse.Namespace) -> tuple[float, float]:

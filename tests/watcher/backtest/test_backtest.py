@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.backfill import Tape
 from tests.support.prometheus import configuration, prometheus
-from tests.support.runs import SPIN, WORK, Level
+from tests.support.runs import FREE, SPIN, WORK, Level
 from watcher.cli._command import UsageError
 from watcher.cli.backtest import instant
 from watcher.cli.main import main
@@ -40,6 +40,10 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     tape.fleet(START, HOUR + 900, ("h1", "h2"), 4, hanging)
     tape.fleet(START, LONG, ("q1", "q2"), 2, lambda node, index, t: WORK)
     tape.fleet(START, LONG, ("p1", "p2"), 2, patchy)
+    tape.fleet(START, HOUR, ("e1",), 2, lambda node, index, t: WORK if t < 1_800 else FREE)
+    for tick in range(120):
+        tape.add("train_step", {"run": "ends"}, START + 15 * tick, tick)
+        tape.add("train_total", {"run": "ends"}, START + 15 * tick, 119)
     for tick in range(int(LONG / 15)):
         t = 15.0 * tick
         tape.add("train_step", {"run": "quiet"}, START + t, tick // 2)
@@ -74,6 +78,20 @@ def test_a_hang_in_the_history_is_found_when_the_daemon_would_have_found_it(url,
     assert summary["pages"] == {"low_power_deadlock": 1}
     assert summary["pages_per_day"] == pytest.approx(86_400 / (HOUR + 900), rel=0.01)
     assert summary["seen_ratio"] > 0.98
+
+
+def test_a_run_that_reaches_its_total_is_complete_and_no_trouble(url, capsys, tmp_path):
+    config = tmp_path / "runwatch.yaml"
+    config.write_text(f"""
+runs:
+  - name: ends
+    nodes: "e1"
+    progress:
+      prometheus: {{url: "{url}", step: 'train_step{{run="ends"}}', total_steps: 'train_total{{run="ends"}}'}}
+""")
+    code, items = backtest(url, capsys, HOUR, "--config", str(config), "--step", "15")
+    assert code == 0
+    assert list(opened(items)) == ["completed"]
 
 
 def test_hours_of_health_raise_nothing(url, capsys):

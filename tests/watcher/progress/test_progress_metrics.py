@@ -13,12 +13,16 @@ from pydantic import TypeAdapter, ValidationError
 from tests.support.backfill import Tape
 from tests.support.exporters import Node
 from tests.support.prometheus import configuration, prometheus
+from tests.support.runs import START, ScriptedRun, opened
 from watcher.clock import FakeClock
 from watcher.config.telemetry import Progress, build_progress
+from watcher.daemon.answer import Answer
 from watcher.daemon.fold import RunFold, RunSettings
 from watcher.daemon.shared_logs import LogReader
+from watcher.events import LogEvent
 from watcher.progress._sections import parse_selector
 from watcher.progress._steps import StepWatch
+from watcher.snapshot import LogLine, LogStatus
 from watcher.telemetry._prometheus_api import Series
 
 NOW = 1_700_000_000.0
@@ -156,6 +160,31 @@ def test_steps_from_a_real_prometheus_have_the_times_of_their_samples_and_a_dead
     assert again.progress.last_line_at == pytest.approx(start + 195, abs=15)
     assert first.progress.records[-1].loss == pytest.approx(1.7)
     assert first.progress.records[-1].step_seconds == pytest.approx(15, abs=1)
+
+
+class EngineGone(ScriptedRun):
+    """GPUs and steps by one engine, which does not answer from second 900 to second 3600; the run goes on."""
+
+    def poll(self) -> None:
+        now, gone = START + self.t, 900 < self.t <= 3600
+        for node in self.nodes:
+            told = self.answer(node, [])
+            self.fold.observe(Answer(node, now, None, "no answer from the engine") if gone else told)
+        step = int(self.t / 10)
+        status = LogStatus(
+            path="p", file="p", lines=step, steps=step, last_line_age_seconds=0, hidden=gone, error="down"
+        )
+        event = LogEvent(event="step", step=step)
+        line = LogLine(seq=step, age_seconds=0, path="p", file="p", offset=step, event=event)
+        self.fold.observe_log(now, () if gone else (line,), (status,))
+
+
+def test_an_engine_that_is_down_for_an_hour_is_told_as_that_and_not_as_a_stall_and_its_gap_is_not_learnt():
+    run = EngineGone()
+    run.play(4500)
+    assert {t.incident.signature for t in opened(run.transitions)} == {"node_unreachable"}
+    learnt = run.fold.frame(START + 4510).learnt.gaps["training"]
+    assert learnt.longest_seconds < 60
 
 
 @pytest.mark.parametrize(
