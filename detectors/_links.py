@@ -12,13 +12,15 @@ from detectors.telemetry import NodeView
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkLimits:
     """PCIe is judged on busy GPUs alone: an idle link saves power by running narrow. A port flaps when it went down
-    `flaps` times within `flap_seconds`. Rates are over five to ten minutes; a sound link has none."""
+    `flaps` times within `flap_seconds`. Rates are over five to ten minutes; a sound link has none. The fabric of
+    NVSwitches may take `boot_seconds` after a boot to be ready."""
 
     busy_ratio: float = 0.5
     flaps: int = 2
     flap_seconds: float = 1800.0
     pcie_replays_per_minute: float = 8.0
     nvlink_errors_per_minute: float = 60.0
+    boot_seconds: float = 600.0
 
 
 def link_troubles(frame: Frame, node: NodeView, limits: LinkLimits) -> Iterator[str]:
@@ -35,11 +37,18 @@ def link_troubles(frame: Frame, node: NodeView, limits: LinkLimits) -> Iterator[
             yield f"PCIe of gpu {gpu.index} is x{gpu.pcie_width} of x{gpu.pcie_width_max}"
         if gpu.nvlink_down_count:
             yield f"{gpu.nvlink_down_count} NVLinks of gpu {gpu.index} are down"
+        if gpu.fabric_state not in (None, "completed") and not _boots(node, limits):
+            yield f"the fabric of gpu {gpu.index} is {str(gpu.fabric_state).replace('_', ' ')}"
     for uuid, (replays, errors) in node.link_error_rates.items():
         if replays >= limits.pcie_replays_per_minute:
             yield f"PCIe of gpu {node.inventory.get(uuid)} repeats {replays:.0f} packets a minute"
         if errors >= limits.nvlink_errors_per_minute:
             yield f"NVLinks of gpu {node.inventory.get(uuid)} count {errors:.0f} errors a minute"
+
+
+def _boots(node: NodeView, limits: LinkLimits) -> bool:
+    uptime = node.host.uptime_seconds if node.host is not None else None
+    return uptime is not None and uptime < limits.boot_seconds
 
 
 def troubled_links(frame: Frame, most: int = 3) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ class GpuReading:
     error: str | None = None
     unread_seconds: float | None = None  # of one that does not answer: since it last did, when it was tried
     mig: bool = False
+    mig_devices: Mapping[str, tuple[int, int] | None] | None = None  # with MIG on: UUID -> memory used, total bytes
     unsupported: tuple[str, ...] = ()  # fields that this card or driver does not have
     power_watts: float | None = None
     power_limit_watts: float | None = None  # enforced, same scope as power_watts
@@ -62,10 +63,12 @@ class GpuReading:
     pcie_width: int | None = None
     pcie_width_max: int | None = None
     pcie_generation: int | None = None
+    pcie_bytes_per_second: float | None = None  # both directions
     pcie_replay_count: int | None = None
     nvlink_error_count: int | None = None
     nvlink_bytes_per_second: float | None = None  # both directions, all links
     nvlink_down_count: int | None = None  # links that were active before and are not now
+    fabric_state: str | None = None  # completed; not_started, in_progress, failed, degraded_bandwidth, route_unhealthy
     recovery_action: str | None = None
 
 

@@ -95,10 +95,12 @@ class Snapshot(_Wire):
 
 # what a real card can say; outside = a fault of the reading (P045), dropped and counted
 LIMITS: dict[str, tuple[float, float]] = {
-    "power_watts": (0, 5_000), "power_limit_watts": (1, 5_000), "utilization_ratio": (0, 1),
-    "memory_utilization_ratio": (0, 1), "temperature_celsius": (-40, 150), "memory_temperature_celsius": (-40, 150),
+    "power_watts": (0, 5_000), "power_instant_watts": (0, 5_000), "power_limit_watts": (1, 5_000),
+    "utilization_ratio": (0, 1), "memory_utilization_ratio": (0, 1), "temperature_celsius": (-40, 150),
+    "memory_temperature_celsius": (-40, 150),
     "sm_clock_mhz": (0, 10_000), "sm_clock_max_mhz": (0, 10_000), "memory_used_bytes": (0, 1e13),
-    "memory_total_bytes": (0, 1e13),
+    "memory_total_bytes": (0, 1e13), "pcie_width": (0, 64), "pcie_width_max": (0, 64), "pcie_generation": (0, 20),
+    "nvlink_bytes_per_second": (0, 1e14), "pcie_bytes_per_second": (0, 1e13), "energy_joules": (0, 1e15),
 }  # fmt: skip
 
 
@@ -114,6 +116,10 @@ def clean_gpu(raw: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if not number or not math.isfinite(value) or not low <= value <= high:
             dropped.append(f"gpu {raw.get('index')}: {key} {str(value)[:40]} is impossible")
             out[key] = None
+    used, total = out.get("memory_used_bytes"), out.get("memory_total_bytes")
+    if used is not None and total is not None and used > total:
+        dropped.append(f"gpu {raw.get('index')}: memory_used_bytes {used} is more than there is")
+        out["memory_used_bytes"] = None
     for key, value in raw.items():
         if key.endswith("_count") and isinstance(value, int) and not 0 <= value < 2**63 - 1:
             dropped.append(f"gpu {raw.get('index')}: {key} {str(value)[:40]} is impossible")

@@ -204,6 +204,18 @@ NODES = [
         [],
     ),
     (
+        "a GPU that is not well in its fabric is told",
+        "link_fault",
+        frame(node("n1", gpus=(gpu(fabric_state="failed"),)), node("n2", gpus=(gpu("n2", fabric_state="completed"),))),
+        [("n1", "warning")],
+    ),
+    (
+        "and not in the minutes after a boot, when it joins",
+        "link_fault",
+        frame(node("n1", gpus=(gpu(fabric_state="in_progress"),), host=HostReading(uptime_seconds=120)), node("n2")),
+        [],
+    ),
+    (
         "shared memory that is full kills loaders",
         "host_memory",
         frame(node("n1", host=HostReading(shm_used_bytes=98, shm_total_bytes=100)), node("n2")),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from tests.support.fake_nvml import FakeNvml
 from watcher.clock import SystemClock
-from watcher.sources.nvml import NvmlSource
+from watcher.sources.nvml import COMMAND, NvmlSource
 
 DEADLINE = 0.5
 
@@ -15,9 +15,9 @@ DEADLINE = 0.5
 class Driven:
     """A source whose clock is moved by hand and whose waits are real but short."""
 
-    def __init__(self, fake: FakeNvml) -> None:
+    def __init__(self, fake: FakeNvml, command: Sequence[str] = COMMAND) -> None:
         self.clock = ShiftedClock()
-        self.source = NvmlSource(self.clock, env=fake.env(), stuck_seconds=45, gpu_seconds=0.3)
+        self.source = NvmlSource(self.clock, command, env=fake.env(), stuck_seconds=45, gpu_seconds=0.3)
 
     async def poll(self, seconds: float = 10.0) -> None:
         self.clock.shift += seconds
@@ -40,11 +40,11 @@ class ShiftedClock(SystemClock):
         return super().monotonic() + self.shift
 
 
-def driven(fake: FakeNvml, scenario: Callable[[Driven], Awaitable[None]]) -> None:
+def driven(fake: FakeNvml, scenario: Callable[[Driven], Awaitable[None]], command: Sequence[str] = COMMAND) -> None:
     """Plays a scenario on a source that has read once."""
 
     async def play() -> None:
-        one = Driven(fake)
+        one = Driven(fake, command)
         try:
             await one.poll()
             await scenario(one)

@@ -8,6 +8,7 @@
  *   hang GPU FN              until the line is gone; no signal but KILL gets through
  *   crash GPU FN             a native segmentation fault
  *   missing FN               answers FUNCTION_NOT_FOUND
+ *   garbage GPU FN           a text of bytes that are no text, without an end
  *   xid NUMBER GPU CODE      an event; NUMBER ascends, each is delivered once
  * Where FAKE_NVML_COUNT names a file of eight bytes, all calls of all processes are counted in it.
  */
@@ -29,6 +30,7 @@
 #define UNINITIALIZED 1
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
+#define NOT_FOUND 6
 #define INSUFFICIENT_SIZE 7
 #define TIMEOUT 10
 #define FUNCTION_NOT_FOUND 13
@@ -188,13 +190,16 @@ static int number32(int gpu, const char *fn, const char *key, u32 *out) {
 static int text(int gpu, const char *fn, const char *key, char *out, u32 size) {
     int code = enter(gpu, fn);
     if (code) return code;
+    if (rule_for("garbage", gpu, fn)) { memset(out, 0xff, size); return OK; }
     const char *value = text_of(gpu, key);
     if (!value) return NOT_SUPPORTED;
     snprintf(out, size, "%s", value);
     return OK;
 }
 
-#define GPU(handle) ((int)((size_t)(handle) - 4096))
+/* A MIG device is the GPU and its place from 1 on. */
+#define GPU(handle) ((int)((size_t)(handle) - 4096) % GPUS)
+#define PLACE(handle) ((int)((size_t)(handle) - 4096) / GPUS)
 
 int nvmlInitWithFlags(u32 flags) {
     (void)flags;
@@ -224,7 +229,11 @@ int nvmlDeviceGetHandleByIndex_v2(u32 index, void **out) {
     if (!code) *out = (void *)(size_t)(4096 + map_now[index]);
     return code;
 }
-int nvmlDeviceGetUUID(void *h, char *out, u32 size) { return text(GPU(h), "nvmlDeviceGetUUID", "uuid", out, size); }
+int nvmlDeviceGetUUID(void *h, char *out, u32 size) {
+    char key[40] = "uuid";
+    if (PLACE(h)) snprintf(key, 40, "mig_uuid_%d", PLACE(h) - 1);
+    return text(GPU(h), "nvmlDeviceGetUUID", key, out, size);
+}
 int nvmlDeviceGetName(void *h, char *out, u32 size) { return text(GPU(h), "nvmlDeviceGetName", "name", out, size); }
 int nvmlDeviceGetSerial(void *h, char *out, u32 size) { return text(GPU(h), "nvmlDeviceGetSerial", "serial", out, size); }
 typedef struct { char legacy[16]; u32 domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
@@ -245,6 +254,7 @@ int nvmlDeviceGetUtilizationRates(void *h, u32 out[2]) {
     return code;
 }
 int nvmlDeviceGetMemoryInfo(void *h, u64 out[3]) {
+    if (PLACE(h)) { out[0] = 10ull << 30; out[1] = 7ull << 30; out[2] = 3ull << 30; return OK; }
     int code = number(GPU(h), "nvmlDeviceGetMemoryInfo", "memory_total", &out[0]);
     if (!code) { const char *used = text_of(GPU(h), "memory_used"); out[2] = used ? strtoull(used, 0, 0) : 0; out[1] = out[0] - out[2]; }
     return code;
@@ -296,6 +306,32 @@ int nvmlDeviceGetMigMode(void *h, u32 *current, u32 *pending) {
     if (!code) *pending = *current;
     return code;
 }
+int nvmlDeviceGetMaxMigDeviceCount(void *h, u32 *out) {
+    *out = 7;
+    return enter(GPU(h), "nvmlDeviceGetMaxMigDeviceCount");
+}
+int nvmlDeviceGetMigDeviceHandleByIndex(void *h, u32 place, void **out) {
+    char key[40];
+    snprintf(key, 40, "mig_uuid_%u", place);
+    int code = enter(GPU(h), "nvmlDeviceGetMigDeviceHandleByIndex");
+    if (!code && !text_of(GPU(h), key)) return NOT_FOUND;
+    *out = (void *)((size_t)h + (place + 1) * GPUS);
+    return code;
+}
+typedef struct { u32 version; unsigned char cluster[16]; u32 status, clique; unsigned char state; u32 health; } Fabric;
+int nvmlDeviceGetGpuFabricInfoV(void *h, Fabric *out) {
+    u32 state;
+    int code = number32(GPU(h), "nvmlDeviceGetGpuFabricInfoV", "fabric_state", &state);
+    if (code) return code;
+    const char *health = text_of(GPU(h), "fabric_health"), *status = text_of(GPU(h), "fabric_status");
+    out->state = (unsigned char)state;
+    out->health = health ? (u32)strtoul(health, NULL, 0) : 0;
+    out->status = status ? (u32)atoi(status) : 0;
+    return OK;
+}
+int nvmlDeviceGetPcieThroughput(void *h, u32 received, u32 *out) {
+    return number32(GPU(h), "nvmlDeviceGetPcieThroughput", received ? "pcie_rx_kb" : "pcie_tx_kb", out);
+}
 typedef struct { u32 version; int sensor, value; } Temperature;
 int nvmlDeviceGetTemperatureV(void *h, Temperature *out) {
     return number32(GPU(h), "nvmlDeviceGetTemperatureV", "temperature", (u32 *)&out->value);
@@ -333,15 +369,16 @@ int nvmlDeviceGetNvLinkState(void *h, u32 link, u32 *active) {
     *active = links[link] == '1';
     return OK;
 }
-/* `field_ID` is the value of field ID, always of type unsigned long long */
+/* `field_ID` is the value of field ID, `field_ID_SCOPE` that of one scope; always of type unsigned long long */
 typedef struct { u32 id, scope; long long timestamp, latency; int type, code; u64 value; } FieldValue;
 int nvmlDeviceGetFieldValues(void *h, int count, FieldValue *values) {
     int code = enter(GPU(h), "nvmlDeviceGetFieldValues");
     if (code) return code;
     for (int i = 0; i < count; i++) {
         char key[40];
-        snprintf(key, 40, "field_%u", values[i].id);
+        snprintf(key, 40, "field_%u_%u", values[i].id, values[i].scope);
         const char *text = text_of(GPU(h), key);
+        if (!text) { *strrchr(key, '_') = 0; text = text_of(GPU(h), key); }
         values[i].code = text ? OK : NOT_SUPPORTED;
         values[i].type = 3;
         if (text) values[i].value = strtoull(text, NULL, 0);

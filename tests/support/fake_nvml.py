@@ -20,10 +20,11 @@ MISMATCH = 18
 
 
 @cache
-def build(folder: Path, with_stubs: bool = False) -> Path:
+def build(folder: Path, with_stubs: bool = False, without: tuple[str, ...] = ()) -> Path:
     """The library, built into `folder`; skips the test where there is no C compiler.
 
     `with_stubs`: what the bindings know and the fake does not answers NOT_SUPPORTED, so that other programs load it.
+    `without`: symbols that it does not have.
     """
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
@@ -33,6 +34,9 @@ def build(folder: Path, with_stubs: bool = False) -> Path:
     sources = [str(SOURCE)]
     if with_stubs:
         sources.append(str(_stubs(folder)))
+    if without:
+        (folder / "symbols").write_text(f"{{ global: *; local: {' '.join(f'{name};' for name in without)} }};\n")
+        flags.append(f"-Wl,--version-script={folder / 'symbols'}")
     subprocess.run([compiler, *flags, "-o", str(library), *sources], check=True)
     return library
 
@@ -53,10 +57,10 @@ class FakeNvml:
 
     def __init__(
         self, folder: Path, gpus: int = 8, node: str = "n01", name: str = "NVIDIA A100-SXM4-80GB",
-        with_stubs: bool = False,
+        with_stubs: bool = False, without: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         folder.mkdir(parents=True, exist_ok=True)
-        self.library = build(folder, with_stubs)
+        self.library = build(folder, with_stubs, without)
         self.script = folder / "script"
         self.count = gpus
         self._map: dict[int, int] = {}
@@ -122,6 +126,9 @@ class FakeNvml:
 
     def crash(self, gpu: int | str, function: str) -> None:
         self._rule(f"crash {gpu} {function}")
+
+    def garbage(self, gpu: int | str, function: str) -> None:
+        self._rule(f"garbage {gpu} {function}")
 
     def missing(self, function: str) -> None:
         self._rule(f"missing {function}")

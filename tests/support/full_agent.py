@@ -45,6 +45,7 @@ class FullGpus:
             "remap_failed": False,
             "ecc_enabled": True,
             "nvlink_bytes_per_second": 1.0,
+            "pcie_bytes_per_second": 1.0,
         }
         ratios = dict.fromkeys(["sw_power_cap", "sw_thermal", "hw_thermal", "hw_power_brake"], 0.0)
         gpus = tuple(

@@ -29,6 +29,7 @@ GAUGES = {
     "memory_temperature_celsius": ("runwatch_gpu_memory_temperature_celsius", "Temperature of the memory."),
     "ecc_enabled": ("runwatch_gpu_ecc_enabled", "1 where ECC is on, else 0."),
     "nvlink_bytes_per_second": ("runwatch_gpu_nvlink_bytes_per_second", "Data over all NVLinks, both directions."),
+    "pcie_bytes_per_second": ("runwatch_gpu_pcie_bytes_per_second", "Data over PCIe, both directions."),
     "nvlink_down_count": ("runwatch_gpu_nvlinks_down", "NVLinks that were active before and are not now."),
     "pcie_width": ("runwatch_gpu_pcie_lanes", "PCIe lanes in use."),
     "pcie_width_max": ("runwatch_gpu_pcie_lanes_max", "PCIe lanes that card and slot can use."),

@@ -247,6 +247,9 @@ def _readings(value: dict[str, Any], now: float, rates: Rates, silent: SilentGpu
         rejected += dropped
         pids.update(cleaned.pop("pids", ()))
         cleaned["unsupported"] = tuple(cleaned.get("unsupported", ()))
+        if "mig_devices" in cleaned:
+            sizes = cleaned["mig_devices"].items()
+            cleaned["mig_devices"] = {uuid: None if both is None else tuple(both) for uuid, both in sizes}
         cleaned["unread_seconds"] = silent.seconds(raw["uuid"], now)
         gpus.append(GpuReading(**{key: item for key, item in cleaned.items() if key in READING_FIELDS}))
     xids = tuple((int(xid["code"]), xid.get("uuid")) for xid in value.get("xids", ()))

@@ -6,8 +6,10 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from watcher.sources.nvml_fields import EVERY_SLOW, FIELDS, Handle, Nvml, Unsupported, text
-from watcher.sources.nvml_values import FieldValues
+from watcher.sources.nvml_field import Handle, Nvml, Unsupported, text
+from watcher.sources.nvml_fields import FIELDS
+from watcher.sources.nvml_links import PCIE_MEASURED
+from watcher.sources.nvml_values import FieldValues, LinkValues
 
 INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 2, 3, 13, 25
 NEVER_HERE = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH)
@@ -18,7 +20,7 @@ ANEW = 360  # readings after which the unsupported is asked again: MIG was switc
 class Card:
     """What is remembered of one GPU between two readings. `asking`: the field that is being read."""
 
-    def __init__(self, nvml: Nvml, handle: Handle, uuid: str) -> None:
+    def __init__(self, nvml: Nvml, handle: Handle, uuid: str, driver: str | None = None) -> None:
         self._nvml, self.uuid = nvml, uuid
         self.fixed: dict[str, Any] = {}
         names: dict[str, Callable[[], Any]] = {
@@ -35,8 +37,9 @@ class Card:
         self._reads = 0
         self._answered: set[str] = set()
         self._unsupported: set[str] = set()
-        self._values = FieldValues()
-        self._slow: dict[str, dict[str, Any]] = {}  # field name -> what it said last
+        self._driver = driver
+        self._values, self._link_values = FieldValues(driver), LinkValues()
+        self._last: dict[str, dict[str, Any]] = {}  # field name -> what it said last, of those not read each time
         self._links: set[int] = set()  # NVLinks that have been active
 
     def read(self, handle: Handle, index: int, given_up: Callable[[], bool]) -> dict[str, Any]:
@@ -64,11 +67,11 @@ class Card:
             else:
                 self._answered.add(name)
                 out.update(answer)
-                if name in self._slow:
-                    self._slow[name] = answer
+                if name in self._last:
+                    self._last[name] = answer
         self._reads += 1
-        self._count_links(out)
-        out["unsupported"] = sorted(self._unsupported | self._values.unsupported())
+        self._conclude(out)
+        out["unsupported"] = sorted((self._unsupported | self._values.unsupported()) - out.keys())
         if errors:
             name, first = next(iter(errors.items()))
             out["error"] = f"{name}: {first}"[:200]
@@ -80,23 +83,33 @@ class Card:
         """What to ask now; `out` gets what the slow ones said the last time, unless they failed then."""
         if self._reads % ANEW == 0:
             self._unsupported.clear()
-            self._values = FieldValues()
-        due = [(f.name, f.read) for f in FIELDS if not f.slow and f.name not in self._unsupported]
+            self._values, self._link_values = FieldValues(self._driver), LinkValues()
+        due: list[tuple[str, Any]] = []
+        for field in FIELDS:
+            if field.name in self._unsupported or (field is PCIE_MEASURED and self._values.gives("pcie_bytes")):
+                continue
+            if field.every > 1 and self._reads % field.every and field.name in self._last:
+                out.update(self._last[field.name])
+                continue
+            if field.every > 1:
+                self._last[field.name] = {}
+            due.append((field.name, field.read))
         if "field_values" not in self._unsupported:
-            due.append(("field_values", self._values.read))
-        if self._reads % EVERY_SLOW and self._slow:
-            for answer in self._slow.values():
-                out.update(answer)
-            return due
-        slow = [(f.name, f.read) for f in FIELDS if f.slow and f.name not in self._unsupported]
-        self._slow = {name: {} for name, _ in slow}
-        return due + slow
+            due.insert(0, ("field_values", self._values.read))
+            if self._links and not self._values.gives("nvlink_bytes"):
+                due.append(("nvlink_values", self._read_links))
+        return due
 
-    def _count_links(self, out: dict[str, Any]) -> None:
-        active = out.pop("nvlinks_active", None)
+    def _read_links(self, nvml: Nvml, handle: Handle) -> dict[str, Any]:
+        return self._link_values.read(nvml, handle, sorted(self._links))
+
+    def _conclude(self, out: dict[str, Any]) -> None:
+        active, pending = out.pop("nvlinks_active", None), out.pop("pages_pending", None)
         if active is not None:
             self._links.update(active)
             out["nvlink_down_count"] = len(self._links - set(active))
+        if pending is not None and "remap_pending" in self._unsupported:  # cards that retire pages have no rows
+            out["remap_pending"] = bool(pending)
 
 
 def fault(error: Any) -> dict[str, Any]:

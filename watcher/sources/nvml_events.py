@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 from typing import Any
 
-from watcher.sources.nvml_fields import Handle, Nvml
+from watcher.sources.nvml_field import Handle, Nvml
 
 MAX_PER_READ = 100
 WAIT_MILLISECONDS = 1

@@ -1,17 +1,15 @@
 """Which NVML call gives which field of a GPU reading. New names first, the old one where the driver lacks it.
 
-What is cheap and changes is read each time, what is dear or changes rarely every `EVERY_SLOW`th time.
+What is cheap and changes is read each time, what is dear or changes rarely every few times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-Nvml = Any  # the module `pynvml`
-Handle = Any
-NOT_AVAILABLE = {0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF}  # NVML's word for "no value" where it reports success
-EVERY_SLOW = 3
+from watcher.sources.nvml_field import SELDOM, Field, Handle, Nvml, Unsupported, count, number, text
+from watcher.sources.nvml_links import LINK_FIELDS
+
 SRAM_LOCATION, DRAM_LOCATION = 7, 2
 REASONS = {
     "hw_slowdown": "HwSlowdown",
@@ -20,18 +18,6 @@ REASONS = {
     "sw_thermal": "SwThermalSlowdown",
     "sw_power_cap": "SwPowerCap",
 }
-
-
-class Unsupported(Exception):
-    """The card or the driver has no such value."""
-
-
-class Field(NamedTuple):  # a dataclass would cost each reader process 1.5 MB for `inspect`
-    """`read(nvml, handle)` answers values by the name they have in GpuReading."""
-
-    name: str  # what is remembered as not supported, and named in messages
-    read: Callable[[Nvml, Handle], dict[str, Any]]
-    slow: bool = False
 
 
 def _power(nvml: Nvml, handle: Handle) -> dict[str, Any]:
@@ -69,7 +55,7 @@ def _temperature(nvml: Nvml, handle: Handle) -> dict[str, Any]:
         value = nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU)
     except (AttributeError, nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
         value = nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
-    return {"temperature_celsius": number(value, 1)}
+    return {"temperature_celsius": None if value == -1 else number(value, 1)}  # -1: "no value" where it is signed
 
 
 def _clock(nvml: Nvml, handle: Handle) -> dict[str, Any]:
@@ -94,7 +80,7 @@ def _reason(nvml: Nvml, end: str) -> int:
     return int(getattr(nvml, f"nvmlClocksThrottleReason{end}") if new is None else new)
 
 
-def _ecc(kind: str, counter: str, *, slow: bool = False) -> Field:
+def _ecc(kind: str, counter: str, every: int = 1) -> Field:
     name = f"ecc_{counter}_{kind}_count"
 
     def read(nvml: Nvml, handle: Handle) -> dict[str, Any]:
@@ -104,7 +90,7 @@ def _ecc(kind: str, counter: str, *, slow: bool = False) -> Field:
         which = nvml.NVML_VOLATILE_ECC if counter == "volatile" else nvml.NVML_AGGREGATE_ECC
         return {name: count(nvml.nvmlDeviceGetTotalEccErrors(handle, error, which))}
 
-    return Field(name, read, slow)
+    return Field(name, read, every)
 
 
 def _ecc_place(place: str, location: int) -> Field:
@@ -144,36 +130,24 @@ def _processes(nvml: Nvml, handle: Handle) -> dict[str, Any]:
 
 
 def _mig(nvml: Nvml, handle: Handle) -> dict[str, Any]:
+    """With MIG on, its devices: UUID -> memory in use and in all, where they tell."""
     current, _ = nvml.nvmlDeviceGetMigMode(handle)
-    return {"mig": current == 1}
-
-
-def _pcie(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {
-        "pcie_width": count(nvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
-        "pcie_width_max": count(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
-        "pcie_generation": count(nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
-    }
-
-
-def _pcie_replay(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {"pcie_replay_count": count(nvml.nvmlDeviceGetPcieReplayCounter(handle))}
-
-
-def _nvlinks(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    """Links that are active. One that has never been so may not be wired at all."""
-    active = []
-    for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+    if current != 1:
+        return {"mig": False}
+    devices: dict[str, tuple[int, int] | None] = {}
+    for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
         try:
-            if nvml.nvmlDeviceGetNvLinkState(handle, link):
-                active.append(link)
-        except nvml.NVMLError as error:
-            if link and error.value == nvml.NVML_ERROR_NOT_SUPPORTED:
-                continue
-            if error.value == nvml.NVML_ERROR_INVALID_ARGUMENT:  # there are no more links than these
-                break
-            raise
-    return {"nvlinks_active": active}
+            device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
+            uuid = text(nvml.nvmlDeviceGetUUID(device))
+        except (nvml.NVMLError, ValueError):  # an empty place
+            continue
+        devices[uuid] = None
+        try:
+            info = nvml.nvmlDeviceGetMemoryInfo(device)
+            devices[uuid] = (int(info.used), int(info.total))
+        except nvml.NVMLError:
+            continue
+    return {"mig": True, "mig_devices": devices}
 
 
 FIELDS: tuple[Field, ...] = (
@@ -189,27 +163,12 @@ FIELDS: tuple[Field, ...] = (
     _ecc("uncorrected", "volatile"),
     _ecc_place("sram", SRAM_LOCATION),
     _ecc_place("dram", DRAM_LOCATION),
-    _ecc("corrected", "aggregate", slow=True),
-    _ecc("uncorrected", "aggregate", slow=True),
-    Field("ecc_enabled", _ecc_enabled, slow=True),
-    Field("remap_pending", _remap, slow=True),
-    Field("sm_clock_max_mhz", _clock_max, slow=True),
-    Field("process_count", _processes, slow=True),
-    Field("mig", _mig, slow=True),
-    Field("pcie_width", _pcie, slow=True),
-    Field("pcie_replay_count", _pcie_replay, slow=True),
-    Field("nvlink_state", _nvlinks, slow=True),
+    _ecc("corrected", "aggregate", SELDOM),
+    _ecc("uncorrected", "aggregate", SELDOM),
+    Field("ecc_enabled", _ecc_enabled, SELDOM),
+    Field("remap_pending", _remap, SELDOM),
+    Field("sm_clock_max_mhz", _clock_max, SELDOM),
+    Field("process_count", _processes, SELDOM),
+    Field("mig", _mig, SELDOM),
+    *LINK_FIELDS,
 )
-
-
-def number(value: Any, divisor: int) -> float | None:
-    return None if value in NOT_AVAILABLE else value / divisor
-
-
-def count(value: Any) -> int | None:
-    return None if value in NOT_AVAILABLE else int(value)
-
-
-def text(value: Any) -> str:
-    out = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    return out[:200]

@@ -11,7 +11,7 @@ from typing import Any
 
 from watcher.sources.nvml_card import Card, fault
 from watcher.sources.nvml_events import XidEvents
-from watcher.sources.nvml_fields import Handle, Nvml, text
+from watcher.sources.nvml_field import Handle, Nvml, text
 from watcher.sources.nvml_turns import Turns
 
 MAX_GPUS = 64
@@ -116,7 +116,7 @@ class NvmlReader:
             return None
         card = self._cards.get(uuid)
         if card is None:
-            card = self._cards[uuid] = Card(nvml, handle, uuid)
+            card = self._cards[uuid] = Card(nvml, handle, uuid, self.driver_version)
         self._at_index[index] = card
         reading = card.read(handle, index, given_up)
         if not given_up():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from watcher.sources.nvml_fields import Handle, Nvml
+from watcher.sources.nvml_field import NOT_AVAILABLE, Handle, Nvml
 
 ALL_LINKS = 0xFFFF_FFFF  # as scope: the sum over all NVLinks
+RENUMBERED = 590  # the first driver with the ids of the header of CUDA 13.1; those before mean something else by them
 NEVER_HERE = {2, 3, 13}  # invalid argument (an id the driver does not know), not supported, function not found
 RECOVERY_ACTIONS = (
     "none", "gpu_reset", "node_reboot", "drain_p2p", "drain_and_reset", "recover_imex_domain", "bus_reset",
@@ -28,9 +29,11 @@ VALUES = (
     Value("power_instant_watts", "NVML_FI_DEV_POWER_INSTANT", lambda v: v / 1000),
     Value("memory_temperature_celsius", "NVML_FI_DEV_MEMORY_TEMP", float),
     Value("throttle_ns.sw_power_cap", "NVML_FI_DEV_PERF_POLICY_POWER"),
-    Value("throttle_ns.sw_thermal", "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN"),
+    Value("throttle_ns.sw_thermal", "NVML_FI_DEV_PERF_POLICY_THERMAL"),
     Value("throttle_ns.hw_thermal", "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN"),
     Value("throttle_ns.hw_power_brake", "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN"),
+    Value("pcie_bytes", "NVML_FI_DEV_PCIE_COUNT_TX_BYTES"),
+    Value("pcie_bytes", "NVML_FI_DEV_PCIE_COUNT_RX_BYTES"),
     Value("nvlink_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", lambda v: v * 1024, ALL_LINKS),
     Value("nvlink_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX", lambda v: v * 1024, ALL_LINKS),
     Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL"),
@@ -38,6 +41,7 @@ VALUES = (
     Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL"),
     Value("retired_pages_count", "NVML_FI_DEV_RETIRED_SBE"),
     Value("retired_pages_count", "NVML_FI_DEV_RETIRED_DBE"),
+    Value("pages_pending", "NVML_FI_DEV_RETIRED_PENDING"),
     Value(
         "recovery_action",
         "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
@@ -46,36 +50,84 @@ VALUES = (
 )
 
 
-class FieldValues:
-    """Of one GPU. `wanted` shrinks to what the driver knows."""
+# (id in drivers before RENUMBERED, id since)
+MOVED_IDS = {
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": (252, 270),
+    "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": (253, 271),
+}
+# NVLink 5 on: of each link, without a sum over them
+LINK_VALUES = (
+    Value("nvlink_bytes", "NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES"),
+    Value("nvlink_bytes", "NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES"),
+    Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS"),
+    Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS"),
+    Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"),
+    Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS"),
+)
 
-    def __init__(self) -> None:
-        self.wanted = list(VALUES)
-        self.asked = False
+
+class FieldValues:
+    """Of one GPU. What is asked shrinks to what the driver knows. `driver`: its version."""
+
+    def __init__(self, driver: str | None = None) -> None:
+        self._driver = driver
+        self._wanted = list(VALUES)
+        self._asked = False
 
     def read(self, nvml: Nvml, handle: Handle) -> dict[str, Any]:
         """Values by name, a dotted name as a mapping. Raises NVMLError where the whole call fails."""
-        self.wanted = [value for value in self.wanted if hasattr(nvml, value.constant)]
-        if not self.wanted:
-            return {}
-        ids = [(getattr(nvml, value.constant), value.scope) for value in self.wanted]
-        out: dict[str, Any] = {}
-        known = []
-        for value, answer in zip(self.wanted, nvml.nvmlDeviceGetFieldValues(handle, ids), strict=True):
-            if answer.nvmlReturn in NEVER_HERE:
-                continue
-            known.append(value)
-            if answer.nvmlReturn == nvml.NVML_SUCCESS:
-                group, _, key = value.name.partition(".")
-                place, key = (out.setdefault(group, {}), key) if key else (out, group)
-                number = value.convert(_plain(nvml, answer))
-                place[key] = place[key] + number if key in place else number
-        self.wanted, self.asked = known, True
+        ids = [(value, number) for value in self._wanted if (number := _id(nvml, value.constant, self._driver))]
+        known, out = _read(nvml, handle, [(value, number, value.scope) for value, number in ids])
+        self._wanted, self._asked = known, True
         return out
 
+    def gives(self, name: str) -> bool:
+        return self._asked and any(value.name == name for value in self._wanted)
+
     def unsupported(self) -> set[str]:
-        known = {value.name for value in self.wanted}
-        return {value.name for value in VALUES if value.name not in known} if self.asked else set()
+        known = {value.name for value in self._wanted}
+        return {value.name for value in VALUES if value.name not in known} if self._asked else set()
+
+
+class LinkValues:
+    """Of the NVLinks of one GPU, added up."""
+
+    def __init__(self) -> None:
+        self._wanted = list(LINK_VALUES)
+
+    def read(self, nvml: Nvml, handle: Handle, links: Iterable[int]) -> dict[str, Any]:
+        ids = [(value, number) for value in self._wanted if (number := _id(nvml, value.constant, None))]
+        known, out = _read(nvml, handle, [(value, number, link) for link in links for value, number in ids])
+        self._wanted = [value for value in self._wanted if value in known]
+        return out
+
+
+def _id(nvml: Nvml, constant: str, driver: str | None) -> int | None:
+    """None where the bindings do not know it, or where it is not known which of its two ids the driver means."""
+    if constant in MOVED_IDS:
+        major = (driver or "").partition(".")[0]
+        return MOVED_IDS[constant][int(major) >= RENUMBERED] if major.isdigit() else None
+    return getattr(nvml, constant, None)
+
+
+def _read(nvml: Nvml, handle: Handle, asked: list[tuple[Value, int, int]]) -> tuple[list[Value], dict[str, Any]]:
+    """The values that the driver knows, and what it says of them; those of one name are added up."""
+    known: list[Value] = []
+    out: dict[str, Any] = {}
+    if not asked:
+        return known, out
+    answers = nvml.nvmlDeviceGetFieldValues(handle, [(number, scope) for _, number, scope in asked])
+    for (value, _, _), answer in zip(asked, answers, strict=True):
+        if answer.nvmlReturn in NEVER_HERE:
+            continue
+        known.append(value)
+        plain = _plain(nvml, answer)
+        if answer.nvmlReturn == nvml.NVML_SUCCESS and plain not in NOT_AVAILABLE:
+            group, _, key = value.name.partition(".")
+            place, key = (out.setdefault(group, {}), key) if key else (out, group)
+            number = value.convert(plain)
+            place[key] = place[key] + number if key in place else number
+    return known, out
 
 
 def _plain(nvml: Nvml, answer: Any) -> Any:

@@ -28,18 +28,21 @@ class Rates:
 def with_rates(raw: Mapping[str, Any], rates: Rates, at: float) -> dict[str, Any]:
     """A GPU object as the child sends it, its counters of nanoseconds and bytes as what they mean.
 
-    A reason that the driver counts is a share of time; one that it only flags is 0 or 1 at this moment.
+    A reason whose counter moves is a share of time; one that is only flagged is 0 or 1 at this moment.
     """
     out = dict(raw)
     uuid = str(raw.get("uuid"))
     ratios: dict[str, float] = {name: float(flag) for name, flag in out.pop("throttled_now", {}).items()}
     for name, nanoseconds in out.pop("throttle_ns", {}).items():
         rate = rates.per_second(uuid, name, nanoseconds, at)
-        if rate is not None:
+        if rate:
             ratios[name] = min(1.0, rate / 1e9)
+        elif rate is not None:
+            ratios.setdefault(name, 0.0)
     if ratios:
         out["throttle_ratios"] = ratios
-    moved = out.pop("nvlink_bytes", None)
-    if moved is not None:
-        out["nvlink_bytes_per_second"] = rates.per_second(uuid, "nvlink", moved, at)
+    for link in ("nvlink", "pcie"):
+        moved = out.pop(f"{link}_bytes", None)
+        if moved is not None:
+            out[f"{link}_bytes_per_second"] = rates.per_second(uuid, link, moved, at)
     return out

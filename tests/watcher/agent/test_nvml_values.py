@@ -13,7 +13,13 @@ from watcher.sources.nvml_events import XidEvents
 from watcher.sources.rates import Rates, with_rates
 
 FIELD = {
-    "sw_thermal_ns": pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
+    "sw_thermal_ns": pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL,
+    "hw_thermal_ns_before_590": 252,
+    "hw_thermal_ns": 270,
+    "pcie_tx": pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES,
+    "pcie_rx": pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES,
+    "pages_dbe": pynvml.NVML_FI_DEV_RETIRED_DBE,
+    "pages_pending": pynvml.NVML_FI_DEV_RETIRED_PENDING,
     "instant_mw": pynvml.NVML_FI_DEV_POWER_INSTANT,
     "memory_temperature": pynvml.NVML_FI_DEV_MEMORY_TEMP,
     "recovery": pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
@@ -58,6 +64,102 @@ def test_a_reason_with_a_counter_is_a_share_of_time_and_one_with_a_flag_is_all_o
         assert hot["hw_slowdown"] == 1
         assert hot["sw_power_cap"] == 0
         assert set(cool.values()) == {0.0}
+
+    driven(fake, scenario)
+
+
+def test_a_counter_of_the_hardware_has_the_id_that_this_driver_gives_it(fake):
+    fake.set(**fields(hw_thermal_ns_before_590=0, hw_thermal_ns=7))  # which is a setting of something else here
+
+    async def scenario(one: Driven) -> None:
+        fake.set(1, **fields(hw_thermal_ns_before_590=5_000_000_000))
+        fake.set(2, reasons=pynvml.nvmlClocksThrottleReasonHwThermalSlowdown)
+        await one.poll(10.0)
+        gpus = one.source.latest.gpus
+        assert gpus[1].throttle_ratios["hw_thermal"] == pytest.approx(0.5, abs=0.05)
+        assert gpus[2].throttle_ratios["hw_thermal"] == 1.0, "a counter that stands does not hide the flag"
+        assert gpus[0].throttle_ratios["hw_thermal"] == 0.0
+
+    driven(fake, scenario)
+
+
+def test_bytes_over_pcie_are_counted_where_the_card_counts_and_measured_where_it_does_not(fake):
+    fake.set(0, **fields(pcie_tx=0, pcie_rx=0))
+    fake.set(1, pcie_tx_kb=2_000, pcie_rx_kb=500)
+
+    async def scenario(one: Driven) -> None:
+        fake.set(0, **fields(pcie_tx=30_000, pcie_rx=70_000))
+        await one.poll(10.0)
+        counted, measured, neither = one.source.latest.gpus[:3]
+        assert counted.pcie_bytes_per_second == pytest.approx(10_000, rel=0.1)
+        assert measured.pcie_bytes_per_second == 2_500_000
+        assert neither.pcie_bytes_per_second is None
+        assert "pcie_throughput" in neither.unsupported
+
+    driven(fake, scenario)
+
+
+def test_nvlink_five_counts_for_each_link_and_the_sum_is_told(fake):
+    bytes_out, bytes_in = pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES, pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES
+    recovered = pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS
+    fake.set(0, nvlinks="1101", **{f"field_{bytes_out}": 0, f"field_{bytes_in}": 0})
+    fake.set(0, **{f"field_{recovered}_0": 2, f"field_{recovered}_3": 5, f"field_{recovered}_1": 0})
+
+    async def scenario(one: Driven) -> None:
+        await one.poll(10.0)
+        fake.set(0, **{f"field_{bytes_out}_3": 40_000, f"field_{bytes_in}_1": 60_000})
+        await one.poll(10.0)
+        gpu = one.source.latest.gpus[0]
+        assert gpu.nvlink_error_count == 7
+        assert gpu.nvlink_bytes_per_second == pytest.approx(10_000, rel=0.1)
+        assert one.source.latest.gpus[1].nvlink_error_count is None
+
+    driven(fake, scenario)
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ({"fabric_state": 3}, "completed"),
+        ({"fabric_state": 2}, "in_progress"),
+        ({"fabric_state": 3, "fabric_status": 999}, "failed"),
+        ({"fabric_state": 3, "fabric_health": 0x1}, "degraded_bandwidth"),
+        ({"fabric_state": 3, "fabric_health": 0x12}, "route_unhealthy"),
+        ({"fabric_state": 3, "fabric_health": 0x2A}, "completed"),
+        ({"fabric_state": 0}, None),
+        ({}, None),
+    ],
+)
+def test_the_fabric_of_a_gpu_is_said_where_there_is_one(fake, told, state):
+    fake.set(1, **told)
+
+    async def scenario(one: Driven) -> None:
+        gpu = one.source.latest.gpus[1]
+        assert (gpu.fabric_state, "fabric_state" in gpu.unsupported) == (state, state is None)
+
+    driven(fake, scenario)
+
+
+def test_under_mig_its_devices_are_named_and_what_does_not_exist_there_is_absent(fake):
+    fake.set(2, mig=1, util=None, mig_uuid_0="MIG-aaaa", mig_uuid_4="MIG-bbbb")
+
+    async def scenario(one: Driven) -> None:
+        gpu, plain = one.source.latest.gpus[2], one.source.latest.gpus[1]
+        assert gpu.mig_devices == {"MIG-aaaa": (3 << 30, 10 << 30), "MIG-bbbb": (3 << 30, 10 << 30)}
+        assert (gpu.mig, gpu.utilization_ratio, gpu.state) == (True, None, "ok")
+        assert (plain.mig, plain.mig_devices, plain.utilization_ratio) == (False, None, 0.98)
+
+    driven(fake, scenario)
+
+
+def test_a_card_that_retires_pages_says_how_many_and_whether_one_waits(fake):
+    fake.set(0, remapped_uncorrected=None, **fields(pages_dbe=3, pages_pending=1))
+    fake.set(1, **fields(pages_dbe=0, pages_pending=1))
+
+    async def scenario(one: Driven) -> None:
+        old, new = one.source.latest.gpus[:2]
+        assert (old.retired_pages_count, old.remap_pending) == (3, True)
+        assert new.remap_pending is False, "it remaps rows, and says so itself"
 
     driven(fake, scenario)
 

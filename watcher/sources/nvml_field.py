@@ -1,0 +1,36 @@
+"""What a field of a GPU reading is, and NVML's ways to say that there is no value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Nvml = Any  # the module `pynvml`
+Handle = Any
+NOT_AVAILABLE = {0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF}  # NVML's word for "no value" where it reports success
+SELDOM, RARELY = 3, 6  # readings
+
+
+class Unsupported(Exception):
+    """The card or the driver has no such value."""
+
+
+class Field(NamedTuple):  # a dataclass would cost each reader process 1.5 MB for `inspect`
+    """`read(nvml, handle)` answers values by the name they have in GpuReading."""
+
+    name: str  # what is remembered as not supported, and named in messages
+    read: Callable[[Nvml, Handle], dict[str, Any]]
+    every: int = 1  # readings; between them its last answer stands
+
+
+def number(value: Any, divisor: int) -> float | None:
+    return None if value in NOT_AVAILABLE else value / divisor
+
+
+def count(value: Any) -> int | None:
+    return None if value in NOT_AVAILABLE else int(value)
+
+
+def text(value: Any) -> str:
+    out = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+    return out[:200]
