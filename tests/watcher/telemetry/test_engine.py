@@ -195,3 +195,8 @@ def test_a_secret_in_a_header_is_not_printed():
     )
     assert "s3cret" not in repr(item)
     assert "t0p" not in item.model_dump_json()
+
+
+def test_an_authority_that_cannot_be_read_is_told_and_nothing_is_asked_without_it():
+    (silent,) = ask("https://127.0.0.1:1", ("n1",), ca_file="/nowhere/ca.pem")
+    assert silent.error == "ca_file /nowhere/ca.pem: No such file or directory"
