@@ -15,7 +15,7 @@ REASONS = ("hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuThrottledConfig:
-    """Share of the time since the last reading, for the worst of the reasons that are looked at."""
+    """Share of the last five to ten minutes, for the worst of the reasons that are looked at."""
 
     time_ratio: float = 0.2
 
@@ -30,7 +30,7 @@ class GpuThrottled:
         return firing(findings, blind)
 
     def _judge(self, frame: Frame, node: NodeView, gpu: GpuReading) -> Finding | None:
-        ratios = gpu.throttle_ratios or {}
+        ratios = node.throttled.get(gpu.uuid, {})
         worst = max(REASONS, key=lambda reason: ratios.get(reason, 0.0))
         share = ratios.get(worst, 0.0)
         if share < self.config.time_ratio:
@@ -39,7 +39,7 @@ class GpuThrottled:
             signature="gpu_throttled",
             subject=Subject(run=frame.run, node=node.name, gpu=gpu.uuid, gpu_index=gpu.index),
             severity=Severity.WARNING,
-            summary=f"{node.name} gpu {gpu.index} is throttled by {worst} {share:.0%} of the time",
+            summary=f"{node.name} gpu {gpu.index} was throttled by {worst} {share:.0%} of the last minutes",
             evidence={
                 "node": node.name,
                 "gpu_index": gpu.index,

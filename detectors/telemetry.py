@@ -143,6 +143,7 @@ class NodeView:
     memory_ratios: tuple[tuple[float, float], ...] = ()  # (at, share in use) of the last hour, a point a minute
     flaps_at: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # port -> when it went down
     link_error_rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)  # uuid -> PCIe, NVLink a minute
+    throttled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # uuid -> reason -> share of minutes
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,13 +176,19 @@ NODES = [
     (
         "heat that throttles is told",
         "gpu_throttled",
-        frame(node("n1", gpus=(gpu(throttle_ratios={"hw_thermal": 0.6}),)), node("n2")),
+        frame(node("n1", throttled={"GPU-n1-0": {"hw_thermal": 0.6}}), node("n2")),
         [("n1", "warning")],
     ),
     (
         "the power cap is how cards work",
         "gpu_throttled",
-        frame(node("n1", gpus=(gpu(throttle_ratios={"sw_power_cap": 1.0}),)), node("n2")),
+        frame(node("n1", throttled={"GPU-n1-0": {"sw_power_cap": 1.0}}), node("n2")),
+        [],
+    ),
+    (
+        "one hot reading is no finding",
+        "gpu_throttled",
+        frame(node("n1", gpus=(gpu(throttle_ratios={"hw_thermal": 1.0}),)), node("n2")),
         [],
     ),
     (

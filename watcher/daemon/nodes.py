@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from detectors.telemetry import GpuReading, NodeView, XidEvent
 from watcher.daemon.host_trend import HostTrend
 from watcher.daemon.link_errors import LinkErrors
+from watcher.daemon.throttling import Throttling
 from watcher.snapshot import Snapshot, XidLine
 
 XIDS = 200
@@ -40,6 +41,7 @@ class NodeFold:
     corrected_rates: dict[str, tuple[float, float]] = field(default_factory=dict)
     host_trend: HostTrend = field(default_factory=HostTrend)
     link_errors: LinkErrors = field(default_factory=LinkErrors)
+    throttling: Throttling = field(default_factory=Throttling)
     xids: deque[XidEvent] = field(default_factory=lambda: deque(maxlen=XIDS))
 
     def failed(self, error: str) -> None:
@@ -65,6 +67,7 @@ class NodeFold:
                 self.last_seen[gpu.uuid] = at
             self._corrected(at, gpu)
             self.link_errors.add(at, gpu)
+            self.throttling.add(at, gpu)
             if self._ecc(gpu):
                 struck.append(("ecc_uncorrectable", gpu))
             if self._remap_failed_now(gpu):
@@ -172,5 +175,6 @@ class NodeFold:
             memory_ratios=tuple(self.host_trend.memory),
             quiet_since_at=self.host_trend.quiet_since if snapshot is not None and snapshot.host is not None else None,
             link_error_rates=dict(self.link_errors.rates) if fresh else {},
+            throttled=dict(self.throttling.shares) if fresh else {},
             flaps_at={port: tuple(times) for port, times in self.host_trend.flaps.items()},
         )
