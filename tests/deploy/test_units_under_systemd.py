@@ -17,7 +17,7 @@ UNITS = ROOT / "deploy/systemd"
 SCALE = 20.0  # the processes live that many times faster: a patience of 36 s passes in 1.8 s
 CLOCK = f"clock_scale: {SCALE}\nclock_epoch: {time.time():.0f}"
 AGENT = f"""
-agent: {{node: n1, listen: "0.0.0.0:9876", token_file: /etc/runwatch/agent.token, interval_seconds: 1,
+agent: {{node: n1, listen: "0.0.0.0:9876", token_file: /etc/runwatch/agent.token, plain_http: true, interval_seconds: 1,
   gpu_deadline_seconds: 20, gpu_stuck_seconds: 100000, state_file: /var/lib/runwatch/positions.json,
   logs: [/var/log/train.log]}}
 {CLOCK}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import json
 import logging
 import signal
@@ -17,11 +16,14 @@ from prometheus_client.exposition import choose_encoder
 from alerts.secret import Secret, SecretError
 from watcher.agent.app import Agent
 from watcher.agent.metrics import AgentMetrics
+from watcher.agent.push import Pusher
 from watcher.agent.server import Handler, Reply, Request, serving
 from watcher.agent.status_line import status_line
 from watcher.config.listen import Listen
 from watcher.snapshot import dump_snapshot
 from watcher.systemd import Systemd
+from watcher.tls import ServerTls
+from watcher.tokens import allowed, lines_of
 
 log = logging.getLogger(__name__)
 STOP_REAL_SECONDS = 2.0
@@ -88,14 +90,20 @@ class Endpoints:
         return Reply(json.dumps({"released": False}).encode(), kind="application/json")
 
 
-async def serve(agent: Agent, app: Handler, sock: socket.socket, on_listen: Callable[[str], None]) -> None:
+async def serve(
+    agent: Agent, app: Handler, sock: socket.socket, on_listen: Callable[[str], None], tls: ServerTls | None = None,
+    pusher: Pusher | None = None,
+) -> None:  # fmt: skip
     """Until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     systemd = Systemd.of()
-    async with serving(app, sock):
+    beside = [pusher.run()] if pusher is not None else []
+    beside += [tls.follow()] if tls is not None else []
+    others = [asyncio.create_task(one) for one in beside]
+    async with serving(app, sock, tls.context if tls is not None else None):
         host, port = sock.getsockname()[:2]
         on_listen(str(Listen(host, port)))
         systemd.ready(agent.clock.real_seconds(agent.config.patience_seconds))
@@ -104,13 +112,14 @@ async def serve(agent: Agent, app: Handler, sock: socket.socket, on_listen: Call
         systemd.stopping()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(cycles, STOP_REAL_SECONDS)
+        for task in others:
+            task.cancel()
 
 
 def _allowed(request: Request, token: Secret) -> bool:
-    given = request.headers.get("authorization", "").encode("latin-1")
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
     try:
-        wanted = f"Bearer {token.reveal()}".encode()
+        return scheme.lower() == "bearer" and allowed(given.strip(), lines_of(token))
     except SecretError:
         log.error("the token file cannot be read: every request is refused")
         return False
-    return hmac.compare_digest(given, wanted)

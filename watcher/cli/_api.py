@@ -23,6 +23,7 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the daemon's file, for its address and token (default: $RUNWATCH_CONFIG or {DEFAULT_CONFIG})",
     )  # fmt: skip
     parser.add_argument("--url", metavar="URL", help="the daemon, where it is not on this host")
+    parser.add_argument("--ca-file", type=Path, metavar="FILE", help="with --url https://: whom to trust")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="with --url: file of the bearer token")
 
 
@@ -31,10 +32,12 @@ class DaemonApi:
 
     def __init__(self, args: argparse.Namespace) -> None:
         from alerts.secret import SecretError, secret_file
+        from watcher.tokens import lines_of
 
-        self.url, token_file = _place(args)
+        self.url, token_file, self._cert_file = _place(args)
+        self._ca_file: Path | None = args.ca_file
         try:
-            self._token = secret_file(token_file).reveal() if token_file is not None else None
+            self._token = lines_of(secret_file(token_file))[0] if token_file is not None else None
         except SecretError as error:
             raise UsageError(str(error)) from error
 
@@ -45,24 +48,30 @@ class DaemonApi:
         return self._ask("POST", path, json=body)
 
     def _ask(self, method: str, path: str, **more: Any) -> Any:
-        import requests
+        from watcher.cli._here import session
+        from watcher.tls import advice
 
         headers = {"Authorization": f"Bearer {self._token}"} if self._token is not None else {}
         try:
-            reply = requests.request(
+            asking = session(self._cert_file, self._ca_file)
+            reply = asking.request(
                 method, self.url + path, headers=headers, timeout=TIMEOUT_SECONDS, allow_redirects=False, **more
             )
             value = reply.json() if "json" in reply.headers.get("Content-Type", "") else {"error": reply.text.strip()}
-        except requests.RequestException:
+        except OSError as error:  # requests' own errors are of this kind too
+            if (about_tls := advice(error, self.url, "--ca-file")) is not None:
+                raise Refused(about_tls) from None
             raise Refused(f"no daemon answers at {self.url}: is `runwatch daemon` running?") from None
         if reply.status_code != 200:
             raise Refused(f"{self.url}: {value.get('error') or f'HTTP {reply.status_code}'}")
         return value
 
 
-def _place(args: argparse.Namespace) -> tuple[str, Path | None]:
+def _place(args: argparse.Namespace) -> tuple[str, Path | None, Path | None]:
+    """URL, token file, and the certificate that the daemon of this config shows."""
     if args.url is not None:
-        return args.url.rstrip("/"), args.token_file
+        return args.url.rstrip("/"), args.token_file, None
+    from watcher.cli._here import place
     from watcher.config.daemon import DaemonConfig
     from watcher.config.load import ConfigError, load
 
@@ -71,5 +80,6 @@ def _place(args: argparse.Namespace) -> tuple[str, Path | None]:
         section = load(path, DaemonConfig).daemon
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(section.listen.host, section.listen.host)
-    return f"http://{host}:{section.listen.port}", args.token_file or section.token_file
+    secure = section.tls is not None
+    cert = section.tls.cert_file if section.tls is not None else None
+    return place(section.listen, secure), args.token_file or section.token_file, cert

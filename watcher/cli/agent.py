@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     from watcher.agent.app import Agent
     from watcher.agent.follow import LogFollower
     from watcher.agent.http import build_app, serve
+    from watcher.agent.push import Pusher
     from watcher.bind import ListenError, bind
     from watcher.clock import SystemClock
     from watcher.config.agent import AgentConfig
@@ -40,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from watcher.sources.host import HostSource
     from watcher.sources.kernel_log import KernelLog
     from watcher.sources.nvml import NvmlSource
+    from watcher.tls import TlsError, server_tls
 
     try:
         config = AgentConfig() if args.config is None else load(args.config, AgentConfig)
@@ -64,11 +66,13 @@ def run(args: argparse.Namespace) -> int:
     agent = Agent(section, clock, gpus, follower, HostSource(clock, folders), KernelLog(clock))
     token = secret_file(section.token_file) if section.token_file is not None else None
     try:
+        tls = server_tls(section.tls)
+        pusher = Pusher(agent, section.push) if section.push is not None else None
         sock = bind(section.listen)
-    except ListenError as error:
+    except (ListenError, TlsError) as error:
         print(f"runwatch agent: {error}", file=sys.stderr)
         return 1
-    asyncio.run(serve(agent, build_app(agent, token), sock, _say))
+    asyncio.run(serve(agent, build_app(agent, token), sock, _say, tls, pusher))
     return 0
 
 
@@ -80,13 +84,16 @@ def _ask(section: AgentSection, what: str) -> int:
     import requests
 
     from alerts.secret import SecretError, secret_file
+    from watcher.cli._here import place, session
+    from watcher.tokens import lines_of
 
-    url = f"http://{section.listen}/{what}"
+    url = f"{place(section.listen, section.tls is not None)}/{what}"
     try:
-        token = secret_file(section.token_file).reveal() if section.token_file is not None else ""
-        reply = requests.post(url, headers={"Authorization": f"Bearer {token}"}, timeout=10)
+        token = lines_of(secret_file(section.token_file))[0] if section.token_file is not None else ""
+        asking = session(section.tls.cert_file if section.tls is not None else None)
+        reply = asking.post(url, headers={"Authorization": f"Bearer {token}"}, timeout=10)
         reply.raise_for_status()
-    except (requests.RequestException, SecretError) as error:
+    except (requests.RequestException, SecretError, OSError) as error:
         print(f"runwatch agent: {url}: {error}", file=sys.stderr)
         return 1
     print("the GPUs are let go; start them again with --resume" if what == "release" else "the GPUs are read again")

@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     from watcher.daemon.store import Store
     from watcher.guard import package_problems
     from watcher.log_setup import set_up_logging
+    from watcher.tls import TlsError, server_tls
 
     try:
         config = load(args.config, DaemonConfig)
@@ -52,12 +53,13 @@ def run(args: argparse.Namespace) -> int:
         for note in store.notes:
             print(f"runwatch daemon: {note}", file=sys.stderr)
         daemon, keeper = build(config, clock, store)
-    except (JournalError, OSError) as error:
+        tls = server_tls(config.daemon.tls)
+    except (JournalError, OSError, TlsError) as error:
         sock.close()
         print(f"runwatch daemon: {error}", file=sys.stderr)
         return 1
     app = build_app(daemon, token_of(config.daemon.token_file), store.history, store)
-    asyncio.run(serve(daemon, app, sock, _say))
+    asyncio.run(serve(daemon, app, sock, _say, tls))
     keeper(daemon.runs, force=True)
     store.close()
     return 0

@@ -105,7 +105,7 @@ def _daemon(path: Path) -> str | None:
     from watcher.cli._api import DaemonApi, Refused
 
     try:
-        DaemonApi(argparse.Namespace(url=None, token_file=None, config=path)).get("/api/incidents")
+        DaemonApi(argparse.Namespace(url=None, token_file=None, ca_file=None, config=path)).get("/api/incidents")
     except (Refused, UsageError) as error:
         return str(error)
     return None

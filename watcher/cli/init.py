@@ -30,7 +30,7 @@ channels:
 AGENT = """
 # For the agent on each node, a file of its own:
 # agent:
-#   listen: 0.0.0.0:{port}           # token_file: /etc/runwatch/agent.token
+#   listen: 0.0.0.0:{port}           # token_file: /etc/runwatch/agent.token, and tls: or plain_http: true
 #   logs:
 {logs}
 """
@@ -134,7 +134,7 @@ def _nodes(hostlist: str, port: int) -> tuple[list[str], list[str]]:
 
     async def ask() -> list[str]:
         addresses = {node: f"http://{node}:{port}" for node in nodes}
-        async with Collector(addresses, SystemClock(), None, 3.0) as collector:
+        async with Collector(addresses, SystemClock(), timeout_seconds=3.0) as collector:
             return [
                 f"{a.node}: {len(a.snapshot.gpus)} GPUs" if a.snapshot is not None else f"{a.node}: {a.error}"
                 for a in await collector.ask_all()

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from watcher.config.listen import Listen
+from watcher.config.listen import Listen, TlsSection
 from watcher.config.logs import LogConfig
 
 
@@ -22,6 +22,31 @@ def _node() -> str:
     return os.environ.get("RUNWATCH_NODE", "").strip() or socket.gethostname()
 
 
+class PushSection(Section):
+    """For nodes that nobody can reach: the agent sends what it has to the daemon at `url`, https://HOST:PORT.
+
+    `token_file`: the node's own token (`runwatch node-token`). `ca_file`: whom to trust, default: the system's CAs.
+    """
+
+    url: str = Field(pattern=r"^https?://[^/?#@\s]+/?$", max_length=300)
+    token_file: Path
+    ca_file: Path | None = None
+    plain_http: bool = False
+    timeout_seconds: float = Field(default=10.0, gt=0, le=60)
+
+    @model_validator(mode="after")
+    def _covered(self) -> PushSection:
+        if self.url.startswith("http://") and not self.plain_http and not _is_loopback(self.url):
+            raise ValueError("url would send the token in the clear: use https://, or plain_http: true")
+        return self
+
+
+def _is_loopback(url: str) -> bool:
+    host = url.partition("://")[2].rstrip("/")
+    host = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    return Listen(host.strip("[]"), 0).is_loopback
+
+
 class AgentSection(Section):
     """`node`: the name the daemon knows this node by; default: $RUNWATCH_NODE, else the host name. `state_file`: where
     the positions in the logs are kept."""
@@ -29,6 +54,9 @@ class AgentSection(Section):
     node: str = Field(default_factory=_node, min_length=1, max_length=255)
     listen: Listen = Listen("127.0.0.1", 9876)
     token_file: Path | None = None
+    tls: TlsSection | None = None
+    plain_http: bool = False  # the network is private: no TLS beyond loopback
+    push: PushSection | None = None
     interval_seconds: float = Field(default=10.0, ge=1, le=300)
     gpu_deadline_seconds: float = Field(default=8.0, gt=0)  # one cycle waits no longer for the driver
     gpu_stuck_seconds: float = Field(default=45.0, gt=0)  # then its reader is replaced
@@ -43,7 +71,7 @@ class AgentSection(Section):
 
     @model_validator(mode="after")
     def _token(self) -> AgentSection:
-        self.listen.check_token(self.token_file)
+        self.listen.check(self.token_file, self.tls, self.plain_http)
         return self
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from watcher.config.acting import Action
 from watcher.config.alerting import Channels, MaintenanceSection, PagingSection, RouteSection, fallbacks
 from watcher.config.detectors import detectors_model
-from watcher.config.listen import Listen
+from watcher.config.listen import Listen, TlsSection
 from watcher.config.logs import LogConfig
 from watcher.config.telemetry import Progress, Telemetry
 
@@ -47,15 +47,32 @@ Nodes = Annotated[tuple[str, ...], BeforeValidator(_nodes)]
 class AgentsSection(Section):
     """How the agents are asked. `addresses`: NODE: HOST[:PORT] where the name alone does not lead there.
 
-    ask: false where no node has an agent and `telemetry` alone tells of GPUs; a hostlist where only those have one.
+    `token_file`: one token for all; `master_file`: each node has one of its own (`runwatch node-token`).
+    `tls`, `ca_file`: they are asked by https, trusting the system's CAs or those in the file.
+    `push`: nodes (true: all) that send by themselves, because nobody can reach them; needs `master_file`.
+    `ask`: false where no node has an agent and `telemetry` alone tells of GPUs; a hostlist where only those have one.
     """
 
     ask: StrictBool | Nodes = True
-
+    push: StrictBool | Nodes = False
     port: int = Field(default=9876, ge=1, le=65_535)
     token_file: Path | None = None
+    master_file: Path | None = None
+    tls: bool = False
+    ca_file: Path | None = None
     timeout_seconds: float = Field(default=5.0, gt=0, le=60)
     addresses: dict[str, str] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _credentials(self) -> AgentsSection:
+        if self.token_file is not None and self.master_file is not None:
+            raise ValueError("give token_file or master_file, not both")
+        if self.push and self.master_file is None:
+            raise ValueError("push needs master_file: what a node sends must speak for that node only")
+        return self
+
+    def pushes(self, node: str) -> bool:
+        return self.push if isinstance(self.push, bool) else node in self.push
 
     def asks(self, node: str) -> bool:
         return self.ask if isinstance(self.ask, bool) else node in self.ask
@@ -86,6 +103,8 @@ class RecordingSection(Section):
 class DaemonSection(Section):
     listen: Listen = Listen("127.0.0.1", 9877)
     token_file: Path | None = None
+    tls: TlsSection | None = None
+    plain_http: bool = False  # the network is private: no TLS beyond loopback
     database: Path = Path("/var/lib/runwatch/runwatch.db")
     interval_seconds: float = Field(default=10.0, ge=1, le=300)
     agents: AgentsSection = AgentsSection()
@@ -96,7 +115,7 @@ class DaemonSection(Section):
 
     @model_validator(mode="after")
     def _token(self) -> DaemonSection:
-        self.listen.check_token(self.token_file)
+        self.listen.check(self.token_file, self.tls, self.plain_http)
         return self
 
 

@@ -1,4 +1,4 @@
-"""Where a process listens. Without a token only loopback is allowed."""
+"""Where a process listens. Beyond loopback it needs a token, and TLS unless the config says otherwise."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
+
+
+class TlsSection(BaseModel):
+    """A certificate with its chain, and its key, in PEM form. Renewed files are taken up without a restart."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    cert_file: Path
+    key_file: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +36,17 @@ class Listen:
         except ValueError:
             return self.host == "localhost"
 
-    def check_token(self, token_file: Path | None) -> None:
-        """Raises ValueError where everybody could ask without a token."""
-        if token_file is None and not self.is_loopback:
+    def check(self, token_file: Path | None, tls: TlsSection | None, plain_http: bool) -> None:
+        """Raises ValueError where everybody could ask without a token, or read it on its way."""
+        if self.is_loopback:
+            return
+        if token_file is None:
             raise ValueError(f"listen {self} is open to others: set token_file, or listen on 127.0.0.1")
+        if tls is None and not plain_http:
+            raise ValueError(
+                f"listen {self} would send the token in the clear: set tls: {{cert_file: ..., key_file: ...}}, "
+                f"or plain_http: true where the network is private"
+            )
 
     @classmethod
     def parse(cls, text: Any) -> Listen:

@@ -31,9 +31,12 @@ from watcher.daemon.evaluate import build_detectors
 from watcher.daemon.fold import RunFold, RunSettings
 from watcher.daemon.ledger import Ledger
 from watcher.daemon.pipeline import WatchedRun
+from watcher.daemon.pushed import Pushed
 from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import LogReader, SharedLogs
 from watcher.daemon.store import Store
+from watcher.tls import client_context
+from watcher.tokens import NodeTokens
 
 log = logging.getLogger(__name__)
 SAVE_SECONDS = 60.0
@@ -100,23 +103,36 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
 
 
 def build_sources(config: DaemonConfig, clock: Clock) -> list[AnswerSource]:
-    """Whoever tells of the nodes."""
+    """Whoever tells of the nodes. Raises TlsError."""
     agents = config.daemon.agents
     nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
-    asked = Collector(addresses(config), clock, token_of(agents.token_file), agents.timeout_seconds)
-    return [*([asked] if agents.ask else []), *build_telemetry(config.daemon.telemetry, lambda: nodes, clock)]
+    sources: list[AnswerSource] = []
+    tokens = node_tokens(config)
+    if agents.ask:
+        tls = client_context(agents.ca_file) if agents.tls or agents.ca_file is not None else None
+        asked = {node: url for node, url in addresses(config).items() if not agents.pushes(node)}
+        sources.append(Collector(asked, clock, tokens, agents.timeout_seconds, tls))
+    if agents.push:
+        sources.append(Pushed(lambda: [node for node in nodes if agents.pushes(node)], clock, tokens))
+    return [*sources, *build_telemetry(config.daemon.telemetry, lambda: nodes, clock)]
+
+
+def node_tokens(config: DaemonConfig) -> NodeTokens:
+    agents = config.daemon.agents
+    return NodeTokens(token_of(agents.token_file), token_of(agents.master_file))
 
 
 def addresses(config: DaemonConfig) -> Mapping[str, str]:
-    """node -> http://HOST:PORT for every node of every run that has an agent."""
+    """node -> http[s]://HOST:PORT for every node of every run that has an agent."""
     agents = config.daemon.agents
+    usual = "https" if agents.tls or agents.ca_file is not None else "http"
     out = {}
     for node in dict.fromkeys(node for run in config.runs for node in run.nodes if agents.asks(node)):
         place = agents.addresses.get(node, node)
         scheme, sign, rest = place.partition("://")
         host = rest if sign else place
         has_port = host.rpartition(":")[2].isdigit() and (host.count(":") == 1 or "]:" in host)
-        out[node] = f"{scheme if sign else 'http'}://{host if has_port else f'{host}:{agents.port}'}"
+        out[node] = f"{scheme if sign else usual}://{host if has_port else f'{host}:{agents.port}'}"
     return out
 
 

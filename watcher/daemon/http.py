@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,10 @@ from watcher.daemon.metrics import DaemonMetrics
 from watcher.daemon.page.door import Door
 from watcher.daemon.page.routes import Archive, Page
 from watcher.daemon.page.same_site import OwnSiteOnly
+from watcher.daemon.pushed import PATH as PUSH
+from watcher.daemon.pushed import Pushed
 from watcher.daemon.views import incident_view, jsonable, run_view
+from watcher.tokens import allowed, lines_of
 
 if TYPE_CHECKING:
     from watcher.daemon.app import Daemon
@@ -115,6 +117,7 @@ def build_app(
         Route("/api/actions", actions),
         *ack_routes(daemon.desk),
         *page.routes(),
+        *(Route(PUSH, source.receive, methods=["POST"]) for source in daemon.sources if isinstance(source, Pushed)),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused, JournalError: _store_failed})
     if token is not None:
@@ -145,19 +148,19 @@ class BearerToken:
         await self._app(scope, receive, send)
 
     def _free(self, scope: Any) -> bool:
-        """Health, links that carry a signature of their own, and whoever has logged in."""
+        """Health, links with a signature of their own, nodes with a token of theirs, and whoever has logged in."""
         path = scope["path"]
-        if path == "/healthz" or path.startswith(PREFIX):
+        if path in ("/healthz", PUSH) or path.startswith(PREFIX):
             return True
         return self._door is not None and self._door.opens(scope)
 
     def _allowed(self, headers: list[tuple[bytes, bytes]]) -> bool:
         given = next((value for name, value in headers if name == b"authorization"), b"")
+        scheme, _, token = given.decode("utf-8", "surrogateescape").partition(" ")
         try:
-            wanted = b"Bearer " + self._token.reveal().encode()
+            return scheme.lower() == "bearer" and allowed(token.strip(), lines_of(self._token))
         except SecretError:
             return False
-        return hmac.compare_digest(given, wanted)
 
 
 async def _body(request: Request) -> dict[str, Any]:

@@ -17,19 +17,26 @@ from watcher.config.listen import Listen
 from watcher.daemon.app import Daemon, patience_seconds
 from watcher.daemon.status_line import status_line
 from watcher.systemd import Systemd
+from watcher.tls import ServerTls
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 
 
-async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: Callable[[str], None]) -> None:
+async def serve(
+    daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: Callable[[str], None], tls: ServerTls | None = None
+) -> None:
     """Until SIGTERM or SIGINT. `on_listen` hears the address once it answers."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    server = QuietServer(uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False))
+    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False)
+    config.load()
+    config.ssl = tls.context if tls is not None else None
+    server = QuietServer(config)
     serving = asyncio.create_task(server.serve(sockets=[sock]))
+    following = asyncio.create_task(tls.follow()) if tls is not None else None
     scheduler = AsyncIOScheduler()
     systemd = Systemd.of()
 
@@ -62,6 +69,8 @@ async def serve(daemon: Daemon, app: Starlette, sock: socket.socket, on_listen: 
         await stop.wait()
         systemd.stopping()
         scheduler.shutdown(wait=False)
+    if following is not None:
+        following.cancel()
     server.should_exit = True
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(serving, STOP_SECONDS)

@@ -13,8 +13,9 @@ from alerts.secret import Secret
 from detectors.telemetry import GpuReading
 from watcher.clock import SystemClock
 from watcher.daemon.answer import Answer
-from watcher.daemon.collect import MAX_BYTES, Collector
+from watcher.daemon.collect import MAX_BYTES, Collector, check_node
 from watcher.snapshot import Snapshot, SnapshotError, dump_snapshot, parse_snapshot
+from watcher.tokens import NodeTokens
 
 GOOD = Snapshot(
     node="n", stream="abc", sent_at=1.0, next_seq=7, gpus=(GpuReading(uuid="u", index=0, power_watts=300.0),)
@@ -34,9 +35,9 @@ def ask(*handlers: Handler, timeout: float = 2.0, times: int = 1) -> list[Answer
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", 0).start()
             runners.append(runner)
-            addresses[f"n{number}"] = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            addresses[f"n.{number}"] = f"http://127.0.0.1:{runner.addresses[0][1]}"
         addresses["gone"] = "http://127.0.0.1:9"
-        async with Collector(addresses, SystemClock(), Secret("T-SECRET"), timeout) as collector:
+        async with Collector(addresses, SystemClock(), NodeTokens(Secret("T-SECRET")), timeout) as collector:
             for _ in range(times):
                 answers = list(await collector.ask_all())
         for runner in runners:
@@ -133,3 +134,23 @@ def test_what_is_written_is_read_back():
     import json
 
     assert parse_snapshot(json.loads(dump_snapshot(GOOD))).gpus == GOOD.gpus
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said", "good"),
+    [
+        ("n1", "n1", True),
+        ("n1", "n1.cluster", True),
+        ("n1.cluster", "n1", True),
+        ("n1", "n2", False),
+        ("n1.a", "n1.b", False),
+        ("n1", "n10", False),
+        ("n1", "", False),
+    ],
+)
+def test_a_node_speaks_for_itself_only(wanted, said, good):
+    if good:
+        check_node(wanted, said, "it")
+        return
+    with pytest.raises(SnapshotError, match="says that it is node"):
+        check_node(wanted, said, "it")
