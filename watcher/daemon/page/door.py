@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import secrets
 from typing import Any
 from urllib.parse import quote
@@ -28,6 +27,7 @@ from watcher.daemon.page.session import (
     signing_key,
     unseal,
 )  # fmt: skip
+from watcher.tokens import allowed, lines_of
 
 LOGIN, LOGOUT = "/login", "/logout"
 FREE = (LOGIN, "/static/", "/docs")  # a runbook holds no secret, and who was paged must be able to read it
@@ -42,7 +42,6 @@ class Door:
     ) -> None:
         self._token, self._clock, self._render, self._public_url = token, clock, render, public_url
         self._secret = secret if secret is not None else secrets.token_bytes(32)
-from watcher.tokens import allowed, lines_of
         self._attempts = Attempts()
         self._cookie = cookie_name(self._secret)
 
