@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import Metric
 
 from alerts.worker import Worker
-from detectors.telemetry import HostReading
+from detectors.telemetry import GpuReading, HostReading
 from watcher.agent.app import Agent
 from watcher.agent.follow import LogFollower
 from watcher.agent.metrics import AgentMetrics
@@ -32,6 +32,29 @@ from watcher.snapshot import dump_snapshot, parse_snapshot
 GIB = 1 << 30
 INTERVAL_SECONDS = 10.0
 NOBODY = "http://127.0.0.1:9"  # refuses at once
+
+
+Fault = Callable[[GpuReading, float], GpuReading]
+
+
+def _sound(reading: GpuReading, t: float) -> GpuReading:
+    return reading
+
+
+class FaultyGpus(SimulatedGpus):
+    """Simulated GPUs that may be broken."""
+
+    reading_seconds = 0.02
+
+    def __init__(self, fleet: Fleet, node: str, clock: FakeClock, started_at: float, fault: Fault) -> None:
+        super().__init__(fleet, node, clock, started_at)
+        self._clock_of, self._began_at, self._fault = clock, started_at, fault
+
+    async def poll(self, deadline_seconds: float) -> None:
+        await super().poll(deadline_seconds)
+        assert self.latest is not None
+        t = self._clock_of.now - self._began_at
+        self.latest = replace(self.latest, gpus=tuple(self._fault(gpu, t) for gpu in self.latest.gpus))
 
 
 class SimulatedHost:
@@ -70,10 +93,15 @@ class Here:
 
 
 class WatchedFleet:
-    """`fleets`: run -> its fleet; node names must differ. Second 0 of each script is `started_at`, unix seconds."""
+    """`fleets`: run -> its fleet; node names must differ. Second 0 of each script is `started_at`, unix seconds.
 
-    def __init__(self, folder: Path, fleets: dict[str, Fleet], started_at: float, stack: ExitStack) -> None:
-        self.fleets, self.started_at = fleets, started_at
+    `fault`: a sound reading and its second -> what the agent gets to see.
+    """
+
+    def __init__(
+        self, folder: Path, fleets: dict[str, Fleet], started_at: float, stack: ExitStack, fault: Fault = _sound
+    ) -> None:
+        self.fleets, self.started_at, self._fault = fleets, started_at, fault
         self.clock = FakeClock(started_at)
         self.agents: dict[str, Agent] = {}
         self._logs: dict[str, Path] = {}
@@ -98,7 +126,7 @@ class WatchedFleet:
         logs = [str(log)] if log is not None else []
         config = AgentConfig.model_validate({"agent": {"node": node, "logs": logs}}).agent
         follower = LogFollower(config.logs, node, None, self.clock) if logs else None
-        gpus = SimulatedGpus(fleet, node, self.clock, self.started_at)
+        gpus = FaultyGpus(fleet, node, self.clock, self.started_at, self._fault)
         return Agent(config, self.clock, gpus, follower, SimulatedHost())
 
     def _config(self, folder: Path) -> dict[str, Any]:
@@ -112,8 +140,8 @@ class WatchedFleet:
             "channels": {"oncall": {"console": {}}, "team": {"webhook": {"url": NOBODY}}},
         }
 
-    async def play(self, seconds: float) -> None:
-        """Cycles of all agents and the daemon for so long; each at its interval."""
+    async def play(self, seconds: float, each: Callable[[float], None] = lambda now: None) -> None:
+        """Cycles of all agents and the daemon for so long, each at its interval; `each` hears of every one."""
         until = self.clock.now + seconds
         while self.clock.now < until:
             before = self.clock.now
@@ -129,6 +157,7 @@ class WatchedFleet:
             await self.daemon.tick()
             while sum(worker.step() for worker in self._workers):
                 pass
+            each(self.clock.now)
 
     def targets(self) -> Iterator[tuple[str, str, CollectorRegistry]]:
         """Job, instance and registry of everything that has metrics."""
