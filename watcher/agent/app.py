@@ -123,7 +123,7 @@ class Agent:
         now, tick = self.clock.time(), self.clock.monotonic()
         for event in events:
             self._add(event, tick - max(0.0, now - event.at))
-            self.heard.note(event.at, event.event)
+            self.heard.note(event.at, event.event, again=event.again)
         self.statuses = self.follower.statuses(now)
         self._logs_read_at = tick
 

@@ -82,5 +82,5 @@ class Beginning:
         file = FollowedFile(tail, self.config, host, first_until)
         file.last_growth = monotonic
         if known is not None:
-            file.prime(known)
+            file.prime(known, again=self.positions.take_up(tail.identity))
         return file

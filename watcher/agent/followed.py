@@ -6,6 +6,7 @@ import codecs
 from collections import deque
 from dataclasses import dataclass, replace
 
+from watcher.agent.events import KEPT_SECONDS
 from watcher.agent.lines import Piece
 from watcher.agent.positions import Position
 from watcher.agent.recent import RecentLines
@@ -17,7 +18,7 @@ from watcher.formats._user import UserReader
 
 SLICE_BYTES = 262_144
 QUIET_SECONDS = 10.0  # without a byte, after which an unfinished line or record is taken as it stands
-PRIME_BYTES = 65_536  # read again, unheard, when a file is taken up after a restart
+PRIME_BYTES = 65_536  # read again when a file is taken up after a restart
 _KNOWN_STARTS = 256  # lines back that an event may point to
 
 
@@ -28,6 +29,7 @@ class FollowedEvent:
     offset: byte offset of the line (or of the redrawn part of it) that the event is about; a line can hold several
     events. at: unix seconds when it was read, never later than the file's last change where it was there before.
     first: it stood in the file before following began, so it says how things are, not that something happened now.
+    again: told before a restart too, but perhaps fetched by nobody; who has it knows it by its place.
     """
 
     path: str
@@ -36,6 +38,7 @@ class FollowedEvent:
     at: float
     event: LogEvent
     first: bool
+    again: bool = False
 
 
 class FollowedFile:
@@ -50,6 +53,7 @@ class FollowedFile:
         self.last_growth = 0.0  # monotonic
         self.at_end = False
         self._settled = True
+        self._again: list[FollowedEvent] = []
         self._begin()
 
     def _begin(self) -> None:
@@ -74,13 +78,14 @@ class FollowedFile:
         """Counts on from where the same file was closed."""
         self.steps, self.last_line_at = earlier.steps, earlier.last_line_at
 
-    def prime(self, known: Position) -> None:
-        """Learns the format, and what the last lines were in the middle of, after a restart."""
+    def prime(self, known: Position, *, again: bool) -> None:
+        """Learns the format, and what the last lines were in the middle of. `again`: they are told once more."""
         lines = self.tail.read_before(PRIME_BYTES)
-        if lines is not None:
-            self._understand(lines, self._changed_at)
+        events = self._understand(lines, self._changed_at) if lines is not None else []
         if known.settled:
-            self._reader.flush()
+            events += self._ended(self._changed_at)
+        if again:
+            self._again = [replace(event, again=True) for event in events if event.offset <= known.offset]
 
     def check(self) -> bool:
         """Starts over where the file was rewritten; answers whether it was."""
@@ -93,12 +98,15 @@ class FollowedFile:
 
     def read(self, now: float, monotonic: float) -> list[FollowedEvent]:
         """The events of the next SLICE_BYTES; sets `at_end` where there are none."""
+        again, self._again = self._again, []
+        if now - self._changed_at > KEPT_SECONDS:  # as long as the ring would have held them
+            again = []
         pieces = self.tail.read(SLICE_BYTES)
         self.at_end = pieces is None
         if pieces is None:
-            return []
+            return again
         self.last_growth, self._settled = monotonic, False
-        return self._counted([event for piece in pieces for event in self._understand(piece, now)])
+        return again + self._counted([event for piece in pieces for event in self._understand(piece, now)])
 
     def settle(self, now: float, monotonic: float) -> list[FollowedEvent]:
         """After QUIET_SECONDS without a byte: an unfinished line, a record that waits for more."""
@@ -110,8 +118,12 @@ class FollowedFile:
     def finish(self, now: float) -> list[FollowedEvent]:
         """As if the file ended here; the reader can go on after it."""
         events = [event for piece in self.tail.settle() for event in self._understand(piece, now)]
+        return self._counted(events + self._ended(now))
+
+    def _ended(self, now: float) -> list[FollowedEvent]:
+        """What the reader has gathered and not told."""
         offset, number = self.tail.position.offset, self.tail.line_count
-        return self._counted(events + [self._placed(event, offset, number, now) for event in self._reader.flush()])
+        return [self._placed(event, offset, number, now) for event in self._reader.flush()]
 
     def _counted(self, events: list[FollowedEvent]) -> list[FollowedEvent]:
         self.steps += sum(event.event.event == "step" for event in events)

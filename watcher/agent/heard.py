@@ -17,16 +17,17 @@ class Heard:
     last_progress_at: float | None = None
     phase: PhaseName | None = None
 
-    def note(self, at: float, event: LogEvent) -> None:
+    def note(self, at: float, event: LogEvent, *, again: bool = False) -> None:
+        """`again`: it was counted before a restart of the agent."""
         match event.event:
             case "step":
-                self.steps_count += 1
+                self.steps_count += not again
                 self.phase = "training"
                 if event.step is not None:
                     self.last_step = event.step
             case "phase":
                 self.phase = event.phase if event.edge != "end" else "training"
             case "error":
-                self.errors_count += 1
+                self.errors_count += not again
                 return
         self.last_progress_at = at

@@ -41,6 +41,7 @@ class Positions:
         self.error: str | None = None
         if state_path is not None:
             self._known, self._patterns = _load(state_path)
+        self._of_before = set(self._known)
 
     def was_followed(self, pattern: str) -> bool:
         """Whether a configured path was followed before this start: then a file we do not know is a new one."""
@@ -53,6 +54,12 @@ class Positions:
 
     def get(self, identity: str) -> Position | None:
         return self._known.get(identity)
+
+    def take_up(self, identity: str) -> bool:
+        """Whether this file was read before this start, and is taken up for the first time since."""
+        known = identity in self._of_before
+        self._of_before.discard(identity)
+        return known
 
     def put(self, identity: str, position: Position) -> None:
         if self._known.get(identity) == position or position.offset == 0:

@@ -40,7 +40,7 @@ class Desk:
         return self.follower.poll()
 
     def steps(self, seconds: float = 10) -> list[int | None]:
-        return [e.event.step for e in self.poll(seconds) if e.event.event == "step"]
+        return [e.event.step for e in self.poll(seconds) if e.event.event == "step" and not e.again]
 
     def error(self) -> str | None:
         (status,) = self.follower.statuses(self.clock.time())
@@ -299,7 +299,25 @@ def test_a_restart_neither_loses_nor_doubles_and_knows_what_it_was_reading(tmp_p
     assert "no such shard" in events[0].event.message
     desk.follower.close()
     desk.start()
-    assert desk.poll() + desk.poll() == []
+    again = desk.poll() + desk.poll()
+    assert [(e.event.kind, e.offset, e.again) for e in again] == [("python_exception", events[0].offset, True)]
+
+
+def test_what_was_told_just_before_a_restart_is_told_again_under_its_place_and_old_lines_are_not(desk: Desk) -> None:
+    desk.poll()
+    desk.write("step=1;\nstep=2;\n")
+    before = desk.poll()
+    desk.follower.close()
+    desk.write("step=3;\n")
+    desk.start()
+    after = desk.poll()
+    assert [(e.event.step, e.again) for e in after] == [(1, True), (2, True), (3, False)]
+    assert [(e.file, e.offset) for e in after[:2]] == [(e.file, e.offset) for e in before]
+    assert desk.poll() == []
+    desk.follower.close()
+    os.utime(desk.folder / "train.log", (desk.clock.time() - 3_600,) * 2)
+    desk.start()
+    assert desk.poll() == [], "nobody waits for what was said an hour ago"
 
 
 def test_a_new_log_that_came_while_the_agent_was_down_is_news(desk: Desk) -> None:
@@ -308,7 +326,7 @@ def test_a_new_log_that_came_while_the_agent_was_down_is_news(desk: Desk) -> Non
     desk.follower.close()
     desk.write("FATAL\n", "other.log")
     desk.start()
-    (event,) = desk.poll()
+    (event,) = [event for event in desk.poll() if not event.again]
     assert (event.event.event, event.first) == ("error", False)
 
 

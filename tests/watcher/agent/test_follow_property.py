@@ -65,7 +65,9 @@ class World:
     def poll(self) -> None:
         self.clock.advance(5)
         for event in self.follower.poll():
-            if event.event.event == "step" and event.event.step is not None:
+            if event.again:
+                assert self.seen[event.event.step] == 1, "told again, but never before"
+            elif event.event.event == "step" and event.event.step is not None:
                 self.seen[event.event.step] += 1
         self.unread.clear()
         self.known = self.lines_in_file > 0
