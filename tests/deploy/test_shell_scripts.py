@@ -23,4 +23,4 @@ def test_shell_scripts_are_clean_and_can_be_run(script):
     shellcheck = tool("shellcheck", "Debian package shellcheck")
     done = subprocess.run([shellcheck, "-x", str(script)], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout
-    assert os.access(script, os.X_OK)
+    assert os.access(script, os.X_OK) or script.suffix == ".sbatch"
