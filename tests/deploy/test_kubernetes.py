@@ -175,6 +175,16 @@ def test_liveness_of_the_agent_is_not_that_of_the_driver():
     assert agent["readinessProbe"]["httpGet"]["path"] == "/healthz"
 
 
+@pytest.mark.parametrize("part", ["agent", "daemon"])
+def test_probes_of_the_chart_speak_tls_where_the_process_does(part):
+    cert = f"{part}.config.{part}.tls.cert_file=/c,{part}.config.{part}.tls.key_file=/k"
+    for settings, scheme in (((), None), ((cert,), "HTTPS")):
+        found = objects(helm("daemon.enabled=true", *settings))
+        pod = one(found, "DaemonSet" if part == "agent" else "Deployment")["spec"]["template"]["spec"]
+        for probe in ("livenessProbe", "readinessProbe"):
+            assert pod["containers"][0][probe]["httpGet"].get("scheme") == scheme
+
+
 def test_there_is_never_a_second_daemon():
     spec = one(objects(kustomize(KUBERNETES / "base/daemon")), "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -41,6 +41,16 @@ class PushSection(Section):
         return self
 
 
+def _named(values: dict[str, Any], node: str) -> dict[str, Any]:
+    """`%N` in the name of a file is the node, as in the paths of logs: one config serves all nodes."""
+    return {
+        key: _named(value, node) if isinstance(value, dict)
+        else value.replace("%N", node) if isinstance(value, str) and str(key).endswith("_file")
+        else value
+        for key, value in values.items()
+    }  # fmt: skip
+
+
 def _is_loopback(url: str) -> bool:
     host = url.partition("://")[2].rstrip("/")
     host = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
@@ -63,6 +73,13 @@ class AgentSection(Section):
     expected_gpus: int | None = Field(default=None, ge=0, le=64)
     logs: tuple[LogConfig, ...] = ()
     state_file: Path | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_this_node(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return _named(values, node if isinstance(node := values.get("node"), str) else _node())
 
     @property
     def patience_seconds(self) -> float:

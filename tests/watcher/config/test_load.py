@@ -136,6 +136,16 @@ def test_the_daemons_file_given_to_the_agent_is_told_so(tmp_path):
         assert "belongs in the daemon's own file" in line
 
 
+def test_one_agent_file_with_the_nodes_name_in_it_serves_all_nodes(monkeypatch):
+    monkeypatch.setenv("RUNWATCH_NODE", "n7")
+    push = {"url": "https://watch-host", "token_file": "/tokens/%N.token", "ca_file": "/ca.pem"}
+    section = AgentConfig.model_validate({"agent": {"push": push, "state_file": "/shared/%N.json"}}).agent
+    assert section.push is not None
+    assert (str(section.push.token_file), str(section.state_file)) == ("/tokens/n7.token", "/shared/n7.json")
+    named = AgentConfig.model_validate({"agent": {"node": "n8", "token_file": "/%N"}}).agent
+    assert str(named.token_file) == "/n8"
+
+
 def test_in_a_container_the_environment_names_the_node(monkeypatch):
     monkeypatch.setenv("RUNWATCH_NODE", "gpu-node-07")
     assert AgentConfig().agent.node == "gpu-node-07"
