@@ -135,7 +135,7 @@ def _links(intent: Intent, public_url: str, link_key: bytes | None) -> tuple[Lin
     incident, base = intent.incident, public_url.rstrip("/")
     links = [
         Link("runbook", f"{base}/docs/{quote(incident.signature, safe='')}"),
-        Link("incident", f"{base}/api/incidents/{quote(incident.key, safe='')}"),
+        Link("incident", f"{base}/incidents/{quote(incident.key, safe='')}"),
     ]
     if link_key is not None and incident.state == "open" and incident.acknowledged_at is None:
         links.append(Link("acknowledge", ack_url(base, link_key, incident.key, incident.id)))

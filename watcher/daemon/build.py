@@ -40,15 +40,20 @@ from watcher.tokens import NodeTokens
 
 log = logging.getLogger(__name__)
 SAVE_SECONDS = 60.0
+PRUNE_SECONDS = 86_400.0
 LEDGER = "ledger"
 
 
 class Keeper:
-    """Writes what the runs taught and the strike ledger, once a minute and at the end; a failure costs nothing else."""
+    """Writes what the runs taught and the strike ledger, once a minute and at the end; a failure costs nothing else.
+
+    Once a day, and soon after the start, it lets the store forget what ended months ago.
+    """
 
     def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
         self._store, self._ledger, self._clock = store, ledger, clock
         self._due_at = clock.monotonic() + SAVE_SECONDS
+        self._prune_at = self._due_at
         self._struck = len(ledger.all())
 
     def __call__(self, runs: Sequence[WatchedRun], force: bool = False) -> None:
@@ -61,6 +66,9 @@ class Keeper:
             for run in runs:
                 self._store.put_state(f"run/{run.fold.settings.name}", run.fold.dump(), now)
             self._store.put_state(LEDGER, json.dumps(self._ledger.dump()).encode(), now)
+            if tick >= self._prune_at:
+                self._prune_at = tick + PRUNE_SECONDS
+                self._store.prune(now)
         except JournalError as error:
             log.warning("what runs taught is not saved err=%s", error)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.alerts.incident_samples import clear, finding, fires
 from tests.support.runs import ScriptedRun
 from watcher.clock import FakeClock
 from watcher.config.daemon import DaemonConfig
@@ -94,3 +95,18 @@ def test_the_hash_tells_configs_apart_and_not_their_order(tmp_path):
     )
     assert one == two != other
     store.close()
+
+
+def test_what_ended_months_ago_is_forgotten_by_a_daemon_that_runs(tmp_path):
+    clock, store = FakeClock(), Store(tmp_path / "x.db")
+    daemon, keeper = build(config(tmp_path), clock, store)
+    daemon.desk.evaluate([fires(finding())])
+    daemon.desk.close("tr7/stall", "over", "me")
+    clock.advance(89 * 86_400)
+    daemon.desk.evaluate([clear()])
+    keeper([])
+    assert [one.key for one in store.history()] == ["tr7/stall"]
+    clock.advance(2 * 86_400)
+    keeper([])
+    assert store.history() == []
+    assert store.transitions() == []

@@ -9,15 +9,17 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 ACTIONS = "## What to do"
+PLACES = ("detectors", "alerts", "watcher.daemon")  # a runbook stands beside whatever finds its signature
 
 
 def names() -> list[tuple[str, str]]:
     """(name, first sentence) of every runbook."""
     found = []
-    for file in resources.files("detectors").iterdir():
-        if file.name.endswith(".md"):
-            text = file.read_text(encoding="utf-8")
-            found.append((file.name.removesuffix(".md"), _first_sentence(text)))
+    for place in PLACES:
+        for file in resources.files(place).iterdir():
+            if file.name.endswith(".md"):
+                text = file.read_text(encoding="utf-8")
+                found.append((file.name.removesuffix(".md"), _first_sentence(text)))
     return sorted(found)
 
 
@@ -25,8 +27,8 @@ def source(name: str) -> str | None:
     """The Markdown, or None where there is no such runbook."""
     if not name.isascii() or not name.replace("_", "").isalnum():
         return None
-    file = resources.files("detectors").joinpath(f"{name}.md")
-    return file.read_text(encoding="utf-8") if file.is_file() else None
+    files = [resources.files(place).joinpath(f"{name}.md") for place in PLACES]
+    return next((file.read_text(encoding="utf-8") for file in files if file.is_file()), None)
 
 
 @functools.lru_cache(maxsize=256)
