@@ -23,7 +23,7 @@ from watcher.clock import Clock
 from watcher.config.agent import AgentSection
 from watcher.snapshot import LogLine, LogStatus, Snapshot, XidLine
 from watcher.sources.host import HostSource
-from watcher.sources.kernel_log import KernelLog
+from watcher.sources.kernel import XidSource
 from watcher.sources.nvml import GpuReadings
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Agent:
 
     def __init__(
         self, config: AgentSection, clock: Clock, gpus: GpuSource, follower: LogFollower | None,
-        host: HostSource | None = None, kernel_log: KernelLog | None = None,
+        host: HostSource | None = None, kernel_log: XidSource | None = None,
     ) -> None:  # fmt: skip
         self.config, self.clock, self.gpus, self.follower = config, clock, gpus, follower
         self.kernel_log = kernel_log
@@ -89,6 +89,8 @@ class Agent:
             except TimeoutError:
                 continue
         await self.gpus.close()
+        if self.kernel_log is not None:
+            self.kernel_log.close()
         if self._log_reads is not None and not self._log_reads.hangs:  # else its positions are those of before
             assert self.follower is not None
             await asyncio.wait({aside(self.follower.close)}, timeout=FILE_DEADLINE_SECONDS)

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     from watcher.log_setup import set_up_logging
     from watcher.sources.bindings import check_pynvml
     from watcher.sources.host import HostSource
-    from watcher.sources.kernel_log import KernelLog
+    from watcher.sources.kernel import Kernel
     from watcher.sources.nvml import NvmlSource
     from watcher.tls import TlsError, server_tls
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     follower = LogFollower(section.logs, section.node, section.state_file, clock) if section.logs else None
     gpus = NvmlSource(clock, stuck_seconds=section.gpu_stuck_seconds)
     folders = [Path(log.path).parent for log in section.logs]
-    agent = Agent(section, clock, gpus, follower, HostSource(clock, folders), KernelLog(clock))
+    agent = Agent(section, clock, gpus, follower, HostSource(clock, folders), Kernel(clock))
     token = secret_file(section.token_file) if section.token_file is not None else None
     try:
         tls = server_tls(section.tls)

@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from detectors.telemetry import SourceHealth
 from watcher.clock import Clock
+from watcher.sources.xid_lines import XidLines
 
 KMSG = Path("/dev/kmsg")
 OLDEST_SECONDS = 600.0  # what was written before is history and not news
 MAX_RECORDS = 5_000  # a read
-FALLEN = 79
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+)(?:, (.*))?")
-_FALLEN = re.compile(r"NVRM: GPU (?:at PCI:)?([0-9a-fA-F:.]+?)(?:\.\d)?: GPU.* has fallen off the bus")
-_FALLEN_BELOW = re.compile(r"NVRM: The NVIDIA GPU ([0-9a-fA-F:.]+)")  # its text goes on in the lines below
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,7 @@ class KernelLog:
         self._fd: int | None = None
         self._problem: tuple[str, str] | None = None
         self._read_at: float | None = None
-        self._candidate: str | None = None
+        self._lines = XidLines()
 
     def read(self) -> list[KernelXid]:
         if self._fd is None and not self._open():
@@ -48,7 +44,7 @@ class KernelLog:
         now = self._clock.monotonic()
         out = []
         for at, text in self._records():
-            found = self._understand(text)
+            found = self._lines.understand(text)
             if found is not None and now - at <= OLDEST_SECONDS:
                 out.append(KernelXid(at, *found))
         self._read_at = now
@@ -94,18 +90,3 @@ class KernelLog:
             fields = head.split(",")
             if len(fields) >= 3 and fields[2].isdigit():
                 yield int(fields[2]) / 1e6, text.partition("\n")[0]
-
-    def _understand(self, text: str) -> tuple[int, str, str] | None:
-        """(code, PCI address, message) of an XID, or of a card that fell off the bus without one."""
-        if "NVRM" not in text:
-            return None
-        if match := _XID.search(text):
-            return int(match[2]), match[1], (match[3] or "")[:500]
-        if match := _FALLEN.search(text):
-            return FALLEN, match[1], text[:500]
-        if match := _FALLEN_BELOW.search(text):
-            self._candidate = match[1]
-        elif self._candidate is not None and "fallen off the bus" in text:
-            pci, self._candidate = self._candidate, None
-            return FALLEN, pci, text[:500]
-        return None
