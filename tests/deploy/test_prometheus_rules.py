@@ -43,6 +43,25 @@ def test_rules_fire_and_stay_quiet(file):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_example_files_check_and_stand_where_the_document_puts_them(tmp_path):
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    server = (FOLDER / "prometheus.example.yml").read_text()
+    for path in re.findall(r"/etc/prometheus/[\w.-]+", server):
+        assert Path(path).name in readme, path
+        (tmp_path / Path(path).name).touch()
+    for file in FILES:
+        (tmp_path / file.name).write_text(file.read_text())
+    (tmp_path / "runwatch-agents.yml").write_text(re.findall(r"echo '(.*)' >", readme)[0])
+    (tmp_path / "prometheus.yml").write_text(server.replace("/etc/prometheus", str(tmp_path)))
+    checks = [
+        [tool("promtool", "prometheus"), "check", "config", str(tmp_path / "prometheus.yml")],
+        [tool("amtool", "prometheus-alertmanager"), "check-config", str(FOLDER / "alertmanager.example.yml")],
+    ]
+    for command in checks:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("alert", ALERTS)
 def test_an_alert_says_what_is_wrong_and_what_to_do(alert):
     rule = ALERTS[alert]

@@ -41,11 +41,11 @@ class Inbox:
     url: str
     bodies: list[dict[str, Any]] = field(default_factory=list)
 
-    def alerts(self, status: str = "firing") -> dict[str, dict[str, Any]]:
-        """alertname -> the newest alert of that status."""
+    def alerts(self, status: str = "firing", after: int = 0) -> dict[str, dict[str, Any]]:
+        """alertname -> the newest alert of that status. `after`: so many bodies are not looked at."""
         return {
             alert["labels"]["alertname"]: alert
-            for body in list(self.bodies)
+            for body in self.bodies[after:]
             for alert in body["alerts"]
             if alert["status"] == status
         }

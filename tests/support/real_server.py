@@ -42,7 +42,7 @@ def eventually(look: Callable[[], T], seconds: float, what: str) -> T:
 @contextmanager
 def running(command: Callable[[int], Sequence[str]], log: Path, ready_path: str) -> Iterator[str]:
     """`command` takes the port on 127.0.0.1 to listen on. Gives the root URL once `ready_path` answers 200."""
-    port = _free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     with log.open("wb") as out:
         process = subprocess.Popen(command(port), stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -66,7 +66,8 @@ def _ready(process: subprocess.Popen[bytes], url: str, log: Path) -> bool:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """On loopback; nobody had it a moment ago."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
