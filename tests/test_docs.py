@@ -64,6 +64,6 @@ def test_generated_parts_of_the_readme_are_what_the_program_says(name):
 
 
 def test_links_between_documents_lead_somewhere():
-    for file in [README, *(ROOT / "deploy").glob("*.md")]:
+    for file in [README, *(ROOT / "deploy").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", file.read_text(encoding="utf-8")):
             assert (file.parent / target).exists(), f"{file.name}: {target}"
