@@ -103,6 +103,12 @@ class AlertDesk:
             kept = tuple(one for one in self._policy.silences if one.name != silence.name and one.until_at > now)
             self._policy = replace(self._policy, silences=(*kept, silence))
 
+    def end_silence(self, name: str) -> None:
+        """From now on; what is open is said at the next evaluation."""
+        with self._lock:
+            kept = tuple(one for one in self._policy.silences if one.name != name)
+            self._policy = replace(self._policy, silences=kept)
+
     def _change(self, key: str, change: Callable[[Incident, float], Transition]) -> Incident:
         with self._lock:
             incident = self._incidents.get(key)

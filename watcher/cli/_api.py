@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from watcher.cli._command import UsageError
+
+if TYPE_CHECKING:
+    import requests
 
 DEFAULT_CONFIG = "/etc/runwatch/runwatch.yaml"
 TIMEOUT_SECONDS = 10.0
@@ -42,26 +45,42 @@ class DaemonApi:
             raise UsageError(str(error)) from error
 
     def get(self, path: str, **params: str) -> Any:
-        return self._ask("GET", path, params=params)
+        return self._value(self._ask("GET", path, params=params))
+
+    def get_text(self, path: str, kind: str) -> str:
+        reply = self._ask("GET", path, accept=kind)
+        if reply.status_code != 200:
+            self._value(reply)
+        return str(reply.text)
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
-        return self._ask("POST", path, json=body)
+        return self._value(self._ask("POST", path, json=body))
 
-    def _ask(self, method: str, path: str, **more: Any) -> Any:
+    def delete(self, path: str) -> Any:
+        return self._value(self._ask("DELETE", path))
+
+    def _ask(self, method: str, path: str, accept: str = "application/json", **more: Any) -> requests.Response:
         from watcher.cli._here import session
         from watcher.tls import advice
 
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token is not None else {}
+        headers = {"Accept": accept}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
         try:
             asking = session(self._cert_file, self._ca_file)
-            reply = asking.request(
+            return asking.request(
                 method, self.url + path, headers=headers, timeout=TIMEOUT_SECONDS, allow_redirects=False, **more
             )
-            value = reply.json() if "json" in reply.headers.get("Content-Type", "") else {"error": reply.text.strip()}
         except OSError as error:  # requests' own errors are of this kind too
             if (about_tls := advice(error, self.url, "--ca-file")) is not None:
                 raise Refused(about_tls) from None
             raise Refused(f"no daemon answers at {self.url}: is `runwatch daemon` running?") from None
+
+    def _value(self, reply: requests.Response) -> Any:
+        try:
+            value = reply.json() if "json" in reply.headers.get("Content-Type", "") else {"error": reply.text.strip()}
+        except ValueError:
+            value = {}
         if reply.status_code != 200:
             raise Refused(f"{self.url}: {value.get('error') or f'HTTP {reply.status_code}'}")
         return value

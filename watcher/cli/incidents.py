@@ -7,11 +7,12 @@ import getpass
 import json
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from watcher.cli._api import DaemonApi, Refused, add_daemon_arguments
-from watcher.cli._command import Command
+from watcher.cli._command import Command, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="snooze: for how long (default: %(default)g)")
     parser.add_argument("--why", default="", help="resolve: e.g. 'false alarm: planned pause'")
     parser.add_argument("--false-alarm", action="store_true", help="resolve: keep what was seen, to be replayed")
+    parser.add_argument("--markdown", action="store_true", help="show: all of it, for a post-mortem")
+    parser.add_argument("--database", type=Path, metavar="FILE", help="list, show: read the daemon's file")
     parser.add_argument("--json", action="store_true", help="one JSON object an incident")
     add_daemon_arguments(parser)
 
@@ -32,10 +35,14 @@ def run(args: argparse.Namespace) -> int:
     if args.action != "list" and not args.key:
         print(f"runwatch incidents {args.action}: name the KEY of an incident", file=sys.stderr)
         return 2
-    api = DaemonApi(args)
+    from watcher.daemon.store import StoreError
+
     try:
-        found = _ask(api, args)
-    except Refused as error:
+        if args.action == "show" and args.markdown:
+            print(_markdown(args), end="")
+            return 0
+        found = _ask(args) if args.database is None else _look(args)
+    except (Refused, StoreError) as error:
         print(f"runwatch incidents: {error}", file=sys.stderr)
         return 1
     for incident in found:
@@ -52,7 +59,39 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _ask(api: DaemonApi, args: argparse.Namespace) -> list[dict[str, Any]]:
+def _look(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """In the file of a daemon that need not run."""
+    from watcher.daemon.state_file import looking_at
+    from watcher.daemon.views import incident_view, jsonable
+
+    if args.action not in ("list", "show"):
+        raise UsageError(
+            f"incidents {args.action} changes something: that needs a running daemon, leave --database out"
+        )
+    with looking_at(args.database) as store:
+        found = store.history(args.key, limit=1 if args.key else 100)
+    if args.key and not found:
+        raise Refused(f"no incident {args.key!r} is in {args.database}")
+    kept = [one for one in found if args.key or args.all or one.state != "resolved"]
+    return [jsonable(incident_view(one)) for one in kept]
+
+
+def _markdown(args: argparse.Namespace) -> str:
+    if args.database is None:
+        return DaemonApi(args).get_text(f"/api/incidents/{quote(args.key)}", "text/markdown")
+    from alerts.postmortem import postmortem
+    from watcher.clock import SystemClock
+    from watcher.daemon.state_file import looking_at
+
+    with looking_at(args.database) as store:
+        found = next(iter(store.history(args.key, limit=1)), None)
+        if found is None:
+            raise Refused(f"no incident {args.key!r} is in {args.database}")
+        return postmortem(found, store.transitions(args.key), store.told_of(found), SystemClock().time())
+
+
+def _ask(args: argparse.Namespace) -> list[dict[str, Any]]:
+    api = DaemonApi(args)
     if args.action == "list":
         answer = api.get("/api/incidents", state="all" if args.all else "live")
         return list(answer["incidents"])

@@ -9,6 +9,7 @@ from typing import Any
 
 from watcher.cli._api import DaemonApi, Refused, add_daemon_arguments
 from watcher.cli._command import Command
+from watcher.cli.silence import silence_line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +21,7 @@ def run(args: argparse.Namespace) -> int:
     api = DaemonApi(args)
     try:
         answer, live = api.get("/api/runs"), api.get("/api/incidents")
+        silences = api.get("/api/silences")["silences"]
     except Refused as error:
         print(f"runwatch status: {error}", file=sys.stderr)
         return 1
@@ -29,6 +31,9 @@ def run(args: argparse.Namespace) -> int:
             print(json.dumps(item))
     else:
         _print(answer, incidents)
+        for one in silences:
+            if one["active"]:
+                print(f"silent    {silence_line(one)}")
     return 1 if any(i["severity"] == "critical" and not i["shadow"] for i in incidents) else 0
 
 

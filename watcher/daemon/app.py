@@ -25,6 +25,7 @@ from watcher.daemon.merge import merge
 from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import LogReader
+from watcher.daemon.silences import Silences
 
 log = logging.getLogger(__name__)
 JUMP_POLLS = 6.0  # a pause or a jump of the clock larger than this: look again before judging
@@ -69,6 +70,7 @@ class Daemon:
     recorder: Recorder | None = None
     dead_man: DeadManSwitch | None = None
     actor: Actor | None = None
+    silences: Silences | None = None
     config_hash: str = ""
     on_transitions: Callable[[Sequence[Transition]], None] = lambda transitions: None
     evaluator: Evaluator = field(default_factory=Evaluator)

@@ -34,6 +34,7 @@ from watcher.daemon.pipeline import WatchedRun
 from watcher.daemon.pushed import Pushed
 from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import LogReader, SharedLogs
+from watcher.daemon.silences import Silences
 from watcher.daemon.store import Store
 from watcher.tls import client_context
 from watcher.tokens import NodeTokens
@@ -104,6 +105,7 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         ],
         recorder=Recorder(recording.path, recording.file_bytes, recording.keep_files) if recording else None,
         dead_man=DeadManSwitch(_url(dead_man.url, dead_man.url_file), dead_man.interval_seconds) if dead_man else None,
+        silences=Silences(desk, store, clock),
         actor=Actor(action_rules(config.actions), store) if config.actions else None,
         config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:12],
     )

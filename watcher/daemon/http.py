@@ -18,6 +18,7 @@ from starlette.routing import Route
 from alerts.actions import deed_to_json
 from alerts.desk import UnknownIncident
 from alerts.outbox import JournalError
+from alerts.postmortem import postmortem
 from alerts.secret import Secret, SecretError
 from watcher.daemon.ack_page import PREFIX, ack_routes
 from watcher.daemon.ended import end_by_hand
@@ -27,6 +28,7 @@ from watcher.daemon.page.routes import Archive, Page
 from watcher.daemon.page.same_site import OwnSiteOnly
 from watcher.daemon.pushed import PATH as PUSH
 from watcher.daemon.pushed import Pushed
+from watcher.daemon.silences import SilenceError, Silences
 from watcher.daemon.views import incident_view, jsonable, run_view
 from watcher.tokens import allowed, lines_of
 
@@ -42,6 +44,7 @@ def build_app(
 ) -> Starlette:
     """`history`: incidents of the last weeks, newest first. `archive`: what the page tells of the past."""
     page = Page(daemon, token, archive)
+    hushed = daemon.silences
     registry = CollectorRegistry()
     registry.register(DaemonMetrics(daemon))
     ProcessCollector(registry=registry)
@@ -70,6 +73,11 @@ def build_app(
         found = daemon.desk.incidents.get(key) or next((i for i in history() if i.key == key), None)
         if found is None:
             raise HTTPException(404, f"no incident {key!r} is known")
+        if "text/markdown" in request.headers.get("accept", ""):
+            steps = archive.transitions(key) if archive is not None else []
+            told = archive.told_of(found) if archive is not None else []
+            text = postmortem(found, steps, told, daemon.clock.time())
+            return Response(text, media_type="text/markdown; charset=utf-8")
         return _json(incident_view(found))
 
     async def change(request: Request) -> Response:
@@ -95,6 +103,23 @@ def build_app(
             raise HTTPException(400, str(error)) from None
         return _json(incident_view(changed))
 
+    def silences(request: Request) -> Response:
+        return _json({"silences": hushed.all() if hushed is not None else [], "now": daemon.clock.time()})
+
+    async def hush(request: Request) -> Response:
+        wanted = await _body(request)
+        try:
+            name = await run_in_threadpool(_silences(hushed).add, wanted)
+        except SilenceError as error:
+            raise HTTPException(400, str(error)) from None
+        return _json(next(one for one in _silences(hushed).all() if one["name"] == name))
+
+    async def unhush(request: Request) -> Response:
+        name = request.path_params["name"]
+        if not await run_in_threadpool(_silences(hushed).remove, name):
+            raise HTTPException(404, f"no silence {name!r} was asked for; those of the config end there")
+        return _json({"removed": name})
+
     def actions(request: Request) -> Response:
         actor = daemon.actor
         deeds = [deed_to_json(deed) for deed in reversed(actor.deeds)] if actor is not None else []
@@ -115,6 +140,9 @@ def build_app(
         Route("/api/incidents/{key:path}", incident),
         Route("/api/suspects", suspects),
         Route("/api/actions", actions),
+        Route("/api/silences", silences),
+        Route("/api/silences", hush, methods=["POST"]),
+        Route("/api/silences/{name}", unhush, methods=["DELETE"]),
         *ack_routes(daemon.desk),
         *page.routes(),
         *(Route(PUSH, source.receive, methods=["POST"]) for source in daemon.sources if isinstance(source, Pushed)),
@@ -125,6 +153,12 @@ def build_app(
     else:
         app.add_middleware(OwnSiteOnly, public_url=daemon.desk.public_url, free=("/healthz", PREFIX))
     return app
+
+
+def _silences(silences: Silences | None) -> Silences:
+    if silences is None:
+        raise HTTPException(503, "this daemon keeps no silences")
+    return silences
 
 
 def _end(daemon: Daemon, key: str, by: str, wanted: dict[str, Any]) -> Response:

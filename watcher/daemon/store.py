@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
@@ -48,8 +49,11 @@ class Loaded:
 class Store:
     """Thread-safe; each method is one short transaction. Every method may raise StoreError."""
 
-    def __init__(self, path: str | Path, now: float = 0.0, busy_seconds: float = 5.0) -> None:
-        """Opens or creates the file. A broken one is moved aside and `notes` says so. `now` only names that copy."""
+    def __init__(self, path: str | Path, now: float = 0.0, busy_seconds: float = 5.0, read_only: bool = False) -> None:
+        """Opens or creates the file. A broken one is moved aside and `notes` says so. `now` only names that copy.
+
+        `read_only`: looks at a file that must be there, and that a daemon may be using; nothing is changed.
+        """
         self.path = Path(path)
         self.notes: list[str] = []
         self.owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
@@ -57,6 +61,12 @@ class Store:
         self._lock = threading.RLock()
         self._written: dict[str, tuple[Incident, Mapping[str, Told]]] = {}
         self._inherited: set[int] = set()  # rows that a process claimed which is gone
+        if read_only:
+            try:
+                self._db = self._look()
+            except sqlite3.Error as error:
+                raise self._error(error) from error
+            return
         kind = file_system_of(self.path.parent)
         if kind in NETWORK_FILE_SYSTEMS:
             self.notes.append(f"{self.path} lies on {kind}: SQLite needs a local disk, set daemon.database to one")
@@ -140,6 +150,15 @@ class Store:
         with self._reading() as db:
             rows = db.execute(
                 "SELECT * FROM outbox WHERE ?1 IS NULL OR dedup_key = ?1 ORDER BY id DESC LIMIT ?2", (dedup_key, limit)
+            ).fetchall()
+        return [_delivery(row) for row in rows]
+
+    def told_of(self, incident: Incident, limit: int = 200) -> list[Delivery]:
+        """What was sent about this opening of an incident, also as a part of a group, the newest first."""
+        with self._reading() as db:
+            rows = db.execute(
+                "SELECT * FROM outbox WHERE created_at >= ? AND notification LIKE ? ORDER BY id DESC LIMIT ?",
+                (incident.suspect_since_at, f"%{incident.id}%", limit),
             ).fetchall()
         return [_delivery(row) for row in rows]
 
@@ -239,6 +258,21 @@ class Store:
         except BaseException:
             db.close()
             raise
+        return db
+
+    def _look(self) -> sqlite3.Connection:
+        if not self.path.is_file():
+            raise StoreError(f"database {self.path}: no such file; daemon.database in the config names it")
+        place = f"file:{quote(str(self.path))}?mode=ro"
+        db = sqlite3.connect(place, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False, uri=True)
+        try:
+            db.row_factory = sqlite3.Row
+            db.execute("SELECT 1 FROM state LIMIT 1").fetchall()
+        except sqlite3.Error as error:
+            db.close()
+            raise StoreError(
+                f"database {self.path}: {error}; is it the file of a runwatch daemon, and may you read it?"
+            ) from error
         return db
 
     @contextmanager

@@ -22,6 +22,7 @@ from watcher.daemon.collect import Collector
 from watcher.daemon.evaluate import build_detectors
 from watcher.daemon.http import build_app
 from watcher.daemon.pipeline import WatchedRun
+from watcher.daemon.silences import Silences
 from watcher.daemon.store import Store, StoreError
 
 KEY = "train/stall"
@@ -35,10 +36,13 @@ class Client:
     def __init__(self, app: Starlette, token: str | None = "T") -> None:
         self.app, self.token = app, token
 
-    def ask(self, path: str, method: str = "GET", body: Any = None, token: str | None = "T") -> tuple[int, str]:
+    def ask(
+        self, path: str, method: str = "GET", body: Any = None, token: str | None = "T", accept: str = "*/*"
+    ) -> tuple[int, str]:
         import asyncio
 
         headers = [(b"authorization", f"Bearer {token}".encode())] if token else []
+        headers.append((b"accept", accept.encode()))
         raw, _, query = path.partition("?")
         scope = {
             "type": "http", "method": method, "path": raw, "raw_path": raw.encode(), "query_string": query.encode(),
@@ -83,7 +87,8 @@ def client(tmp_path: Path):
         desk.evaluate(daemon.evaluator.judge(frame, watched.detectors), {"train": facts_from_frame(frame)}, clock.now)
     daemon.health.last_tick_at = daemon.health.last_ok_at = clock.now
     daemon.config_hash = "abc123"
-    made = Client(build_app(daemon, Secret("T"), store.history))
+    daemon.silences = Silences(desk, store, clock)
+    made = Client(build_app(daemon, Secret("T"), store.history, store))
     made.daemon = daemon
     yield made
     store.close()
@@ -160,3 +165,20 @@ def test_without_the_database_what_is_live_is_told_and_the_rest_is_a_503_in_word
 
 def test_metrics_say_which_config_is_in_use(client):
     assert 'runwatch_config_info{hash="abc123"} 1.0' in client.ask("/metrics")[1]
+
+
+def test_an_incident_can_be_had_as_markdown(client):
+    status, text = client.ask(f"/api/incidents/{KEY}", accept="text/markdown")
+    assert status == 200
+    assert text.startswith("# Spin signature")
+    assert "## Timeline" in text
+
+
+def test_a_silence_is_made_shown_and_ended(client):
+    status, text = client.ask("/api/silences", "POST", {"name": "move", "runs": ["train"], "seconds": 600, "by": "ada"})
+    assert (status, json.loads(text)["by"]) == (200, "ada")
+    assert [one["name"] for one in client.json("/api/silences")["silences"]] == ["move"]
+    assert client.ask("/api/silences/move", "DELETE")[0] == 200
+    assert client.ask("/api/silences/move", "DELETE")[0] == 404
+    status, text = client.ask("/api/silences", "POST", {"seconds": 600})
+    assert (status, "name runs, nodes or signatures" in text) == (400, True)

@@ -34,6 +34,8 @@ class Archive(Protocol):
 
     def deliveries(self, dedup_key: str | None = None, limit: int = 100) -> list[Delivery]: ...
 
+    def told_of(self, incident: Incident, limit: int = 200) -> list[Delivery]: ...
+
 
 class Scene:
     def __init__(self, daemon: Daemon, archive: Archive | None) -> None:
