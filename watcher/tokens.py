@@ -10,14 +10,26 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
-from alerts.secret import Secret
+from alerts.secret import Secret, SecretError
 
 MAX_VALID = 2
+LEAST_MASTER_LETTERS = 32  # whoever has one node's token can try masters at leisure
 
 
 def lines_of(secret: Secret) -> list[str]:
     """The valid values, the one in use first. Raises SecretError."""
     return [line.strip() for line in secret.reveal().splitlines() if line.strip()][:MAX_VALID]
+
+
+def masters_of(secret: Secret) -> list[str]:
+    """Raises SecretError, also where one could be guessed."""
+    masters = lines_of(secret)
+    if any(len(master) < LEAST_MASTER_LETTERS for master in masters):
+        raise SecretError(
+            f"the master secret has a line shorter than {LEAST_MASTER_LETTERS} letters: make one with "
+            f"`head -c 32 /dev/urandom | base64`"
+        )
+    return masters
 
 
 def node_token(master: str, node: str) -> str:
@@ -36,7 +48,7 @@ class NodeTokens:
     def for_node(self, node: str) -> list[str]:
         """Valid tokens of this node, the one to use first; none: no token is asked for. Raises SecretError."""
         if self.master is not None:
-            return [node_token(line, node) for line in lines_of(self.master)]
+            return [node_token(line, node) for line in masters_of(self.master)]
         return lines_of(self.shared) if self.shared is not None else []
 
     def speaks_for(self, node: str, given: str) -> bool:

@@ -18,6 +18,7 @@ import trustme
 from watcher.tokens import node_token
 
 DEADLINE_SECONDS = 40.0
+MASTER = "the-master-secret-of-this-site-0123456789"
 
 
 def free_port() -> int:
@@ -35,7 +36,7 @@ class Site:
         made = authority.issue_cert("127.0.0.1")
         made.private_key_pem.write_to_path(str(folder / "key.pem"))
         made.cert_chain_pems[0].write_to_path(str(folder / "cert.pem"))
-        (folder / "master").write_text("the-master\n")
+        (folder / "master").write_text(f"{MASTER}\n")
         (folder / "api").write_text("api-token\n")
         self.tls = {"cert_file": str(folder / "cert.pem"), "key_file": str(folder / "key.pem")}
 
@@ -77,7 +78,7 @@ def site(tmp_path):
 def test_a_site_with_tls_and_a_token_for_each_node(site, tmp_path):
     agent_port, daemon_port = free_port(), free_port()
     for node in ("asked", "sends"):
-        (tmp_path / f"{node}.token").write_text(node_token("the-master", node))
+        (tmp_path / f"{node}.token").write_text(node_token(MASTER, node))
     asked = {"node": "asked", "listen": f"127.0.0.1:{agent_port}", "token_file": str(tmp_path / "asked.token"),
              "tls": site.tls, "interval_seconds": 1}  # fmt: skip
     push = {"url": f"https://127.0.0.1:{daemon_port}", "token_file": str(tmp_path / "sends.token"),

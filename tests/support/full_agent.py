@@ -12,6 +12,7 @@ from tests.support.watched_fleet import SimulatedHost
 from watcher.agent.app import Agent
 from watcher.agent.follow import LogFollower
 from watcher.agent.metrics import AgentMetrics
+from watcher.agent.push_state import PushState
 from watcher.agent.xids import Xid
 from watcher.clock import FakeClock
 from watcher.config.agent import AgentConfig
@@ -60,13 +61,13 @@ class FullGpus:
 
 
 def full_agent(folder: Path) -> Agent:
-    """After one cycle; a daemon has asked, and GPU 3 had one XID."""
+    """After one cycle; a daemon has asked and takes what is pushed, and GPU 3 had one XID."""
     clock = FakeClock()
     log = folder / "train.log"
     log.write_text("")
     config = AgentConfig.model_validate({"agent": {"node": "n01", "logs": [str(log)]}}).agent
     agent = Agent(config, clock, FullGpus(clock), LogFollower(config.logs, "n01", None, clock), SimulatedHost())
-    agent.asked_at = clock.time()
+    agent.asked_at, agent.push = clock.time(), PushState()
     asyncio.run(agent.cycle())
     log.write_text(LOG)
     clock.advance(10)

@@ -24,10 +24,12 @@ from watcher.config.daemon import DaemonConfig
 from watcher.daemon.answer import Answer, Note
 from watcher.daemon.build import build
 from watcher.daemon.metrics import DaemonMetrics
+from watcher.daemon.pushed import Pushed
 from watcher.daemon.store import Store
 from watcher.simulate.fleet import Fleet
 from watcher.simulate.gpus import SimulatedGpus
 from watcher.snapshot import dump_snapshot, parse_snapshot
+from watcher.tokens import NodeTokens
 
 GIB = 1 << 30
 INTERVAL_SECONDS = 10.0
@@ -115,7 +117,8 @@ class WatchedFleet:
         stack.callback(store.close)
         config = DaemonConfig.model_validate(self._config(folder))
         self.daemon, _ = build(config, self.clock, store)
-        self.daemon.sources, self.daemon.workers = [self.here], ()
+        nobody = Pushed(list, self.clock, NodeTokens())
+        self.daemon.sources, self.daemon.workers = [self.here, nobody], ()
         channels = build_channels(config.channels)
         self._workers = [
             Worker(name, channel, self.daemon.desk.outbox, runner=lambda call, _: call())

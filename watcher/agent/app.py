@@ -17,6 +17,7 @@ from watcher.agent.events import EventRing
 from watcher.agent.follow import LogFollower
 from watcher.agent.followed import FollowedEvent
 from watcher.agent.heard import Heard
+from watcher.agent.push_state import PushState
 from watcher.agent.xids import Xid, XidJournal, find_gpu
 from watcher.aside import aside
 from watcher.clock import Clock
@@ -62,11 +63,12 @@ class Agent:
         self.ring = EventRing()
         self.xids = XidJournal()
         self.heard = Heard()
+        self.push: PushState | None = None  # where it sends by itself
         self.statuses: tuple[LogStatus, ...] = ()
         self.host: HostReading | None = None
         self.cycles_count = 0
         self._cycle_at = clock.monotonic()
-        self.asked_at: float | None = None  # unix seconds, by a daemon
+        self.asked_at: float | None = None  # unix seconds, by a daemon, or when one took what was sent
         self.expected_gpus = config.expected_gpus
         self.most_gpus: int | None = None  # seen at once since the start
         self.boot_id = _boot_id()

@@ -9,6 +9,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -16,7 +17,6 @@ from prometheus_client.exposition import choose_encoder
 from alerts.secret import Secret, SecretError
 from watcher.agent.app import Agent
 from watcher.agent.metrics import AgentMetrics
-from watcher.agent.push import Pusher
 from watcher.agent.server import Handler, Reply, Request, serving
 from watcher.agent.status_line import status_line
 from watcher.config.listen import Listen
@@ -24,6 +24,9 @@ from watcher.snapshot import dump_snapshot
 from watcher.systemd import Systemd
 from watcher.tls import ServerTls
 from watcher.tokens import allowed, lines_of
+
+if TYPE_CHECKING:
+    from watcher.agent.push import Pusher
 
 log = logging.getLogger(__name__)
 STOP_REAL_SECONDS = 2.0
@@ -100,20 +103,27 @@ async def serve(
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
     systemd = Systemd.of()
-    beside = [pusher.run()] if pusher is not None else []
-    beside += [tls.follow()] if tls is not None else []
+    beside = [one for one in (pusher.run() if pusher else None, tls.follow() if tls else None) if one is not None]
     others = [asyncio.create_task(one) for one in beside]
+
+    def cycled() -> None:
+        systemd.worked(status_line(agent))
+        if pusher is not None:
+            pusher.wake()
+
     async with serving(app, sock, tls.context if tls is not None else None):
         host, port = sock.getsockname()[:2]
         on_listen(str(Listen(host, port)))
         systemd.ready(agent.clock.real_seconds(agent.config.patience_seconds))
-        cycles = asyncio.create_task(agent.run(stop, lambda: systemd.worked(status_line(agent))))
+        cycles = asyncio.create_task(agent.run(stop, cycled))
         await stop.wait()
         systemd.stopping()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(cycles, STOP_REAL_SECONDS)
         for task in others:
             task.cancel()
+        if pusher is not None:
+            pusher.close()
 
 
 def _allowed(request: Request, token: Secret) -> bool:

@@ -64,6 +64,12 @@ class AgentMetrics(MetricsCollector):
             ("runwatch_agent_events", "Log events and XIDs since the start.", agent.ring.next_seq),
         ):
             yield counter(name, text, ["node"], [(node, count)])
+        push = agent.push
+        for name, text, times in (
+            ("runwatch_agent_pushes", "Snapshots that the daemon took.", push.taken_count if push else None),
+            ("runwatch_agent_push_failures", "Attempts to push that failed.", push.failed_count if push else None),
+        ):
+            yield counter(name, text, ["node"], [(node, times)])
         for name, text, value in (
             (
                 "runwatch_agent_interval_seconds",
@@ -72,7 +78,7 @@ class AgentMetrics(MetricsCollector):
             ),
             (
                 "runwatch_agent_last_snapshot_request_timestamp_seconds",
-                "When a daemon last asked.",
+                "When a daemon last asked, or took what was pushed.",
                 agent.asked_at,
             ),
             (

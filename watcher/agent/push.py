@@ -1,33 +1,30 @@
 """Sends snapshots to the daemon from a node that nobody can reach. The ring of events is the queue.
 
-What the daemon has taken is what it says; a daemon that was started anew gets the whole ring again and drops what it
-knows. A daemon that is away costs nothing: readings are never kept, the next attempt sends those of then.
+The daemon says up to where it has the events, and the agent sends from there: nothing is lost or doubled when either is
+started anew. A daemon that is away costs nothing: readings are never kept, the next attempt sends those of then.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gzip
-import http.client
+import contextlib
 import json
 import logging
 import random
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from typing import Any, Protocol, TypeVar
 
-from alerts.secret import SecretError, secret_file
 from watcher.agent.app import Agent
+from watcher.agent.push_state import PushState
 from watcher.aside import aside
-from watcher.config.agent import PushSection
 from watcher.snapshot import dump_snapshot
-from watcher.tls import advice, client_context
-from watcher.tokens import lines_of
 
 log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, LONGEST_ASKED_SECONDS = 5.0, 60.0, 300.0
-MAX_REPLY_BYTES = 64 << 10
+ABORT_REAL_SECONDS = 1.0  # a connection that is cut ends its request well within this
+BEHIND = 409  # the daemon lacks events before those that were sent, and says from where on
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,123 +37,130 @@ class Reply:
     error: str = ""
 
 
-Post = Callable[[bytes], Reply]
+class Post(Protocol):
+    """Blocking, in a thread: a name server or a peer may hang. Raises nothing of the network."""
+
+    deadline_real_seconds: float
+
+    def connect(self) -> str | None:
+        """Why there is no connection. One that is open stays."""
+
+    def send(self, body: bytes, since: str | None) -> Reply: ...
+
+    def abort(self) -> None:
+        """Ends what hangs, from another thread."""
+
+    def close(self) -> None: ...
 
 
 class Pusher:
-    """`run` for ever beside the agent's cycles. `error`: why nothing gets through, None while it does."""
+    """`run` for ever beside the agent's cycles."""
 
-    def __init__(self, agent: Agent, section: PushSection, post: Post | None = None) -> None:
-        """Raises TlsError where the CA file cannot be used."""
-        self._agent, self._clock = agent, agent.clock
-        self._post = post if post is not None else HttpPost(section, agent.config.node)
-        self._deadline = section.timeout_seconds
+    def __init__(self, agent: Agent, post: Post) -> None:
+        self._agent, self._clock, self._post = agent, agent.clock, post
         self._since: str | None = None
-        self._daemon: str | None = None  # the process that took what was taken
         self._pause = FIRST_PAUSE_SECONDS
-        self._sending: asyncio.Future[Reply] | None = None
-        self.error: str | None = None
-        self.taken_at: float | None = None  # unix seconds
-        self.taken_count = self.failed_count = 0
+        self._cycle = asyncio.Event()
+        self._hanging: asyncio.Future[Any] | None = None
+        self.state = agent.push = PushState()
+
+    def close(self) -> None:
+        self._post.close()
+
+    def wake(self) -> None:
+        """A cycle has ended: there are fresh readings."""
+        self._cycle.set()
 
     async def run(self) -> None:
+        pause: float | None = None
         while True:
-            await self._clock.sleep(await self.push())
+            if pause is not None:
+                await self._clock.sleep(pause)
+            else:
+                await self._fresh()
+            try:
+                pause = await self.push()
+            except Exception as error:  # whatever it is, the next attempt may do better
+                log.exception("push failed")
+                pause = self._failed(f"{error!r}"[:300], None)
 
-    async def push(self) -> float:
-        """One attempt; how long to wait for the next, seconds."""
-        reply = await self._send()
-        if reply.status == 200 and self._took(reply.body):
-            return self._agent.config.interval_seconds
-        self.failed_count += 1
-        error = reply.error or _said(reply)
-        if self.error is None:
-            log.warning("push failed: %s", error)
-        self.error = error
-        pause, self._pause = self._pause, min(LONGEST_PAUSE_SECONDS, 2 * self._pause)
-        asked = _seconds(reply.retry_after)
-        return max(asked or 0.0, pause * random.uniform(0.75, 1.25))
+    async def _fresh(self) -> None:
+        """The end of a cycle; one that hangs is worth telling as well."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._clock.real_seconds(2 * self._agent.config.interval_seconds)):
+                await self._cycle.wait()
+        self._cycle.clear()
+
+    async def push(self) -> float | None:
+        """One attempt; how long to wait before the next in seconds, None: until there are fresh readings."""
+        if self._hanging is not None and not self._hanging.done():
+            return self._failed("an earlier request still hangs: does the name server answer?", None)
+        self._hanging = None
+        try:
+            for _ in range(2):
+                if (error := await self._timed(self._post.connect)) is not None:
+                    return self._failed(error, None)
+                reply = await self._send()
+                if reply.status != BEHIND:
+                    break
+                self._since = _place(reply.body, "resume")
+        except TimeoutError:
+            return self._failed("the daemon takes too long: it is slow, or the network drops what is sent", None)
+        if reply.status == 200 and (taken := _place(reply.body, "taken")) is not None:
+            self._took(taken)
+            return None
+        return self._failed(reply.error or _said(reply), reply.retry_after)
 
     async def _send(self) -> Reply:
-        """Never a second one while the first still hangs."""
-        if self._sending is None:
-            body = dump_snapshot(self._agent.snapshot(self._since))
-            self._sending = aside(lambda: self._post(body))
-        await asyncio.wait({self._sending}, timeout=2 * self._clock.real_seconds(self._deadline) + 1.0)
-        if not self._sending.done():
-            return Reply(0, error="the connection hangs: a request has not come to an end")
-        done, self._sending = self._sending, None
-        return done.result()
+        """Made when the connection stands, so that the ages in it are of the moment in which it is sent."""
+        body, since = dump_snapshot(self._agent.snapshot(self._since)), self._since
+        return await self._timed(lambda: self._post.send(body, since))
 
-    def _took(self, body: bytes) -> bool:
-        try:
-            answer = json.loads(body)
-            taken, daemon = str(answer["taken"]), str(answer["daemon"])
-        except (ValueError, KeyError, TypeError):
-            return False
-        if self.error is not None:
+    async def _timed(self, work: Callable[[], T]) -> T:
+        """Raises TimeoutError where it does not end in time; then its connection is cut."""
+        future = aside(work)
+        done, _ = await asyncio.wait({future}, timeout=self._post.deadline_real_seconds)
+        if done:
+            return future.result()
+        self._post.abort()
+        done, _ = await asyncio.wait({future}, timeout=ABORT_REAL_SECONDS)
+        if done:
+            future.exception()  # it ends because it was cut
+        else:
+            self._hanging = future
+        raise TimeoutError
+
+    def _took(self, taken: str) -> None:
+        if self.state.error is not None:
             log.info("push gets through again")
-        if self._daemon not in (None, daemon) and self._since is not None:
-            self._since = None  # it was started anew: what the one before had taken may be lost with it
-        else:
-            self._since = taken
-        self._daemon, self.error, self._pause = daemon, None, FIRST_PAUSE_SECONDS
-        self.taken_at, self.taken_count = self._clock.time(), self.taken_count + 1
-        self._agent.asked_at = self.taken_at
-        return True
+        self._since, self.state.error, self._pause = taken, None, FIRST_PAUSE_SECONDS
+        self.state.taken_count += 1
+        self._agent.asked_at = self._clock.time()
+
+    def _failed(self, error: str, retry_after: str | None) -> float:
+        self.state.failed_count += 1
+        if self.state.error != error:
+            log.warning("push failed: %s", error)
+        self.state.error = error
+        pause, self._pause = self._pause, min(LONGEST_PAUSE_SECONDS, 2 * self._pause)
+        return max(_seconds(retry_after), pause) * random.uniform(1.0, 1.5)  # not all nodes at once
 
 
-class HttpPost:
-    """One request a connection; in a thread, for a name server or a peer may hang."""
-
-    def __init__(self, section: PushSection, node: str) -> None:
-        self._section, self._node = section, node
-        self._token = secret_file(section.token_file)
-        parts = urlsplit(section.url)
-        self._host, self._port, self._secure = parts.hostname or "", parts.port, parts.scheme == "https"
-        self._tls: ssl.SSLContext | None = client_context(section.ca_file) if self._secure else None
-
-    def __call__(self, body: bytes) -> Reply:
-        seconds = self._section.timeout_seconds
-        connection: http.client.HTTPConnection
-        if self._secure:
-            connection = http.client.HTTPSConnection(self._host, self._port, timeout=seconds, context=self._tls)
-        else:
-            connection = http.client.HTTPConnection(self._host, self._port, timeout=seconds)
-        try:
-            for token in lines_of(self._token):
-                reply = self._try(connection, body, token)
-                if reply.status != 401:
-                    break
-            return reply
-        except SecretError as error:
-            return Reply(0, error=str(error))
-        except (OSError, http.client.HTTPException) as error:
-            url = self._section.url
-            said = advice(error, url, "agent.push.ca_file") or f"{url}: {error or type(error).__name__}"
-            return Reply(0, error=said[:300])
-        finally:
-            connection.close()
-
-    def _try(self, connection: http.client.HTTPConnection, body: bytes, token: str) -> Reply:
-        headers = {
-            "Authorization": f"Bearer {token}",
-            "X-Runwatch-Node": self._node,
-            "Content-Type": "application/json",
-            "Content-Encoding": "gzip",
-        }
-        connection.request("POST", "/push", gzip.compress(body, 1), headers)
-        with connection.getresponse() as response:
-            return Reply(response.status, response.read(MAX_REPLY_BYTES), response.headers.get("Retry-After"))
+def _place(body: bytes, key: str) -> str | None:
+    try:
+        value = json.loads(body)[key]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return value if isinstance(value, str) and len(value) <= 200 else None
 
 
 def _said(reply: Reply) -> str:
     try:
         text = str(json.loads(reply.body)["error"])
-    except (ValueError, KeyError, TypeError):
-        text = "is this a runwatch daemon?"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        text = "is this a runwatch daemon that takes pushes (daemon.agents.push)?"
     return f"the daemon answers HTTP {reply.status}: {text}"[:300]
 
 
-def _seconds(text: str | None) -> float | None:
-    return min(float(text), LONGEST_ASKED_SECONDS) if text is not None and text.isdigit() else None
+def _seconds(text: str | None) -> float:
+    return min(float(text), LONGEST_ASKED_SECONDS) if text is not None and text.isascii() and text.isdigit() else 0.0

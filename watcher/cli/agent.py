@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from watcher.cli._command import Command, UsageError
 
 if TYPE_CHECKING:
+    from watcher.agent.app import Agent
+    from watcher.agent.push import Pusher
     from watcher.config.agent import AgentSection
 
 log = logging.getLogger(__name__)
@@ -29,7 +31,6 @@ def run(args: argparse.Namespace) -> int:
     from watcher.agent.app import Agent
     from watcher.agent.follow import LogFollower
     from watcher.agent.http import build_app, serve
-    from watcher.agent.push import Pusher
     from watcher.bind import ListenError, bind
     from watcher.clock import SystemClock
     from watcher.config.agent import AgentConfig
@@ -67,13 +68,23 @@ def run(args: argparse.Namespace) -> int:
     token = secret_file(section.token_file) if section.token_file is not None else None
     try:
         tls = server_tls(section.tls)
-        pusher = Pusher(agent, section.push) if section.push is not None else None
+        pusher = _pusher(agent, section)
         sock = bind(section.listen)
     except (ListenError, TlsError) as error:
         print(f"runwatch agent: {error}", file=sys.stderr)
         return 1
     asyncio.run(serve(agent, build_app(agent, token), sock, _say, tls, pusher))
     return 0
+
+
+def _pusher(agent: Agent, section: AgentSection) -> Pusher | None:
+    """Raises TlsError."""
+    if section.push is None:
+        return None
+    from watcher.agent.push import Pusher  # an HTTP client in memory only where it is needed
+    from watcher.agent.push_http import HttpPost
+
+    return Pusher(agent, HttpPost(section.push, section.node))
 
 
 def _say(address: str) -> None:

@@ -20,11 +20,11 @@ def run(args: argparse.Namespace) -> int:
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
     from alerts.secret import SecretError, secret_file
-    from watcher.tokens import lines_of, node_token
+    from watcher.tokens import masters_of, node_token
 
     try:
         nodes = [str(node) for node in NodeSet(args.nodes)]
-        master = lines_of(secret_file(args.master_file))[0]
+        master = masters_of(secret_file(args.master_file))[0]
     except (NodeSetException, SecretError) as error:
         raise UsageError(str(error)) from error
     for node in nodes:

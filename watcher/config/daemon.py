@@ -75,7 +75,8 @@ class AgentsSection(Section):
         return self.push if isinstance(self.push, bool) else node in self.push
 
     def asks(self, node: str) -> bool:
-        return self.ask if isinstance(self.ask, bool) else node in self.ask
+        """A node that sends by itself is not asked as well."""
+        return not self.pushes(node) and (self.ask if isinstance(self.ask, bool) else node in self.ask)
 
 
 class DeadManSection(Section):

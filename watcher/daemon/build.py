@@ -36,7 +36,7 @@ from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import LogReader, SharedLogs
 from watcher.daemon.silences import Silences
 from watcher.daemon.store import Store
-from watcher.tls import client_context
+from watcher.tls import ClientTls
 from watcher.tokens import NodeTokens
 
 log = logging.getLogger(__name__)
@@ -119,9 +119,8 @@ def build_sources(config: DaemonConfig, clock: Clock) -> list[AnswerSource]:
     sources: list[AnswerSource] = []
     tokens = node_tokens(config)
     if agents.ask:
-        tls = client_context(agents.ca_file) if agents.tls or agents.ca_file is not None else None
-        asked = {node: url for node, url in addresses(config).items() if not agents.pushes(node)}
-        sources.append(Collector(asked, clock, tokens, agents.timeout_seconds, tls))
+        tls = ClientTls(agents.ca_file) if agents.tls or agents.ca_file is not None else None
+        sources.append(Collector(addresses(config), clock, tokens, agents.timeout_seconds, tls))
     if agents.push:
         sources.append(Pushed(lambda: [node for node in nodes if agents.pushes(node)], clock, tokens))
     return [*sources, *build_telemetry(config.daemon.telemetry, lambda: nodes, clock)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import ssl
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
@@ -14,7 +13,7 @@ from alerts.secret import SecretError
 from watcher.clock import Clock
 from watcher.daemon.answer import Answer, AnswerSource, Note
 from watcher.snapshot import SnapshotError, parse_snapshot
-from watcher.tls import advice
+from watcher.tls import ClientTls, advice
 from watcher.tokens import NodeTokens
 
 MAX_BYTES = 8 << 20  # of one answer; a full ring of events has about 2 MiB
@@ -37,7 +36,7 @@ class Collector(AnswerSource):
 
     def __init__(
         self, addresses: Mapping[str, str], clock: Clock, tokens: NodeTokens = NO_TOKENS,
-        timeout_seconds: float = 5.0, tls: ssl.SSLContext | None = None,
+        timeout_seconds: float = 5.0, tls: ClientTls | None = None,
     ) -> None:  # fmt: skip
         self._addresses, self._clock, self._tokens, self._timeout = addresses, clock, tokens, timeout_seconds
         self._tls = tls
@@ -92,7 +91,11 @@ class Collector(AnswerSource):
         """None where the token is refused and another one is left."""
         assert self._session is not None, "use `async with Collector(...)`"
         async with self._session.get(
-            url, params=params, headers=headers, allow_redirects=False, ssl=self._tls if self._tls is not None else True
+            url,
+            params=params,
+            headers=headers,
+            allow_redirects=False,
+            ssl=self._tls.context() if self._tls is not None else True,
         ) as response:
             if response.status == 401 and not last:
                 return None

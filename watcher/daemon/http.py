@@ -26,7 +26,8 @@ from watcher.daemon.metrics import DaemonMetrics
 from watcher.daemon.page.door import Door
 from watcher.daemon.page.routes import Archive, Page
 from watcher.daemon.page.same_site import OwnSiteOnly
-from watcher.daemon.pushed import PATH as PUSH
+from watcher.daemon.push_endpoint import PATH as PUSH
+from watcher.daemon.push_endpoint import PushEndpoint
 from watcher.daemon.pushed import Pushed
 from watcher.daemon.silences import SilenceError, Silences
 from watcher.daemon.views import incident_view, jsonable, run_view
@@ -145,7 +146,7 @@ def build_app(
         Route("/api/silences/{name}", unhush, methods=["DELETE"]),
         *ack_routes(daemon.desk),
         *page.routes(),
-        *(Route(PUSH, source.receive, methods=["POST"]) for source in daemon.sources if isinstance(source, Pushed)),
+        *(Route(PUSH, PushEndpoint(s).receive, methods=["POST"]) for s in daemon.sources if isinstance(s, Pushed)),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused, JournalError: _store_failed})
     if token is not None:

@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector as MetricsCollector
 
 from watcher import __version__
 from watcher.daemon.node_metrics import node_metrics
+from watcher.daemon.pushed import REASONS, Pushed
 from watcher.daemon.run_metrics import run_metrics
 from watcher.families import counter, gauge
 
@@ -34,6 +35,7 @@ class DaemonMetrics(MetricsCollector):
         yield from node_metrics(daemon.answers, frames.values(), daemon.clock.time())
         yield from self._incidents()
         yield from self._deliveries()
+        yield from self._pushes()
 
     def _own(self) -> Iterator[Metric]:
         daemon, health = self._daemon, self._daemon.health
@@ -132,4 +134,14 @@ class DaemonMetrics(MetricsCollector):
             "When a message last went out.",
             ["channel"],
             (((health.channel,), health.last_success_at) for health in channels),
+        )
+
+    def _pushes(self) -> Iterator[Metric]:
+        sources = [source for source in self._daemon.sources if isinstance(source, Pushed)]
+        yield counter("runwatch_pushes", "Snapshots that nodes sent.", (), (((), s.taken_count) for s in sources))
+        yield counter(
+            "runwatch_pushes_refused",
+            "Pushes that were not taken, by reason.",
+            ["reason"],
+            (((reason,), source.refused[reason]) for source in sources for reason in REASONS),
         )

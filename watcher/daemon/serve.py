@@ -21,6 +21,7 @@ from watcher.tls import ServerTls
 
 log = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
+KEEP_ALIVE_SECONDS = 75  # nodes that push every few seconds keep their connection
 
 
 async def serve(
@@ -31,7 +32,14 @@ async def serve(
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop.set)
-    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False)
+    config = uvicorn.Config(
+        app,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+    )
     config.load()
     config.ssl = tls.context if tls is not None else None
     server = QuietServer(config)
