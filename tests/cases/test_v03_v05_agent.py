@@ -62,6 +62,7 @@ def test_v03_no_series_stands_in_for_what_is_not_there(unsupported):
     assert ("runwatch_gpu_utilization_ratio", "1") not in series
     assert ("runwatch_gpu_ecc_errors_total", "2") not in series
     assert ("runwatch_gpu_power_watts", "0") in series
+    assert "NaN" not in text
 
 
 def test_v03_each_is_said_once_in_the_log(shared, tmp_path, caplog):
@@ -69,6 +70,7 @@ def test_v03_each_is_said_once_in_the_log(shared, tmp_path, caplog):
     played(shared, tmp_path, "V03")
     said = [r.getMessage() for r in caplog.records if "does not support" in r.getMessage()]
     assert len(said) == len({line.split()[1] for line in said})
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 def test_v05_counters_are_what_the_card_says_and_remaps_are_apart_from_them(memory_errors):

@@ -17,7 +17,7 @@ class Driven:
 
     def __init__(self, fake: FakeNvml, command: Sequence[str] = COMMAND) -> None:
         self.clock = ShiftedClock()
-        self.source = NvmlSource(self.clock, command, env=fake.env(), stuck_seconds=45, gpu_seconds=0.3)
+        self.source = NvmlSource(self.clock, command, env=fake.env(), stuck_seconds=45, gpu_seconds=0.15)
 
     async def poll(self, seconds: float = 10.0) -> None:
         self.clock.shift += seconds

@@ -57,7 +57,7 @@ class NvmlSource:
 
     def __init__(
         self, clock: Clock, command: Sequence[str] = COMMAND, env: Mapping[str, str] | None = None,
-        stuck_seconds: float = 45.0, gpu_seconds: float = 3.0,
+        stuck_seconds: float = 45.0, gpu_seconds: float = 2.0,
     ) -> None:  # fmt: skip
         self._clock, self._env, self._stuck = clock, env, stuck_seconds
         self._command = (*command, str(clock.real_seconds(gpu_seconds)))

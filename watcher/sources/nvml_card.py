@@ -14,6 +14,7 @@ from watcher.sources.nvml_values import FieldValues, LinkValues
 INVALID_ARGUMENT, NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH = 2, 3, 13, 25
 NEVER_HERE = (NOT_SUPPORTED, FUNCTION_NOT_FOUND, VERSION_MISMATCH)
 GPU_IS_LOST, RESET_REQUIRED = 15, 16
+OF_LINKS = ("nvlink_bytes", "nvlink_error_count")
 ANEW = 360  # readings after which the unsupported is asked again: MIG was switched, a driver was exchanged
 
 
@@ -96,12 +97,13 @@ class Card:
             due.append((field.name, field.read))
         if "field_values" not in self._unsupported:
             due.insert(0, ("field_values", self._values.read))
-            if self._links and not self._values.gives("nvlink_bytes"):
+            if self._links and not all(map(self._values.gives, OF_LINKS)):
                 due.append(("nvlink_values", self._read_links))
         return due
 
     def _read_links(self, nvml: Nvml, handle: Handle) -> dict[str, Any]:
-        return self._link_values.read(nvml, handle, sorted(self._links))
+        missing = [name for name in OF_LINKS if not self._values.gives(name)]
+        return self._link_values.read(nvml, handle, sorted(self._links), missing)
 
     def _conclude(self, out: dict[str, Any]) -> None:
         active, pending = out.pop("nvlinks_active", None), out.pop("pages_pending", None)

@@ -15,19 +15,22 @@ from watcher.sources.nvml_field import Handle, Nvml, text
 from watcher.sources.nvml_turns import Turns
 
 MAX_GPUS = 64
-GPU_SECONDS = 3.0  # for the whole reading of one GPU
-NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, MISMATCH = 4, 9, 12, 18
+GPU_SECONDS = 2.0  # for the whole reading of one GPU, twice that at most
+NO_PERMISSION, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, MISMATCH, UNKNOWN = 4, 9, 12, 18, 999
 KINDS = {
     NO_PERMISSION: "no_permission",
     DRIVER_NOT_LOADED: "no_driver",
     LIBRARY_NOT_FOUND: "no_library",
     MISMATCH: "driver_mismatch",
+    UNKNOWN: "unknown",
 }
 ADVICE = {
     "no_permission": "NVML refuses this user: the agent needs access to /dev/nvidiactl and /dev/nvidia*",
     "no_driver": "the NVIDIA driver is not loaded: nvidia-smi says the same",
     "no_library": "libnvidia-ml.so.1 is not here: no NVIDIA driver, or a container without the NVIDIA runtime",
     "driver_mismatch": "driver and library differ in version after an update: jobs go on, readings need a reboot",
+    "unknown": "NVML: Unknown Error. In a container: it has lost its devices (systemd daemon-reload); start it anew. "
+    "On a host: dmesg -T | grep -iE 'nvrm|xid'",
     "no_devices": "NVML finds no GPU on this node",
 }
 
@@ -56,8 +59,8 @@ class NvmlReader:
             count = self._enumerate()
         except self._nvml.NVMLError as error:
             self._close()
-            kind = KINDS.get(error.value, "unknown")
-            return {"error": ADVICE.get(kind) or f"NVML: {error}", "kind": kind}
+            kind = KINDS.get(error.value)
+            return {"error": ADVICE[kind] if kind else f"NVML: {error}", "kind": kind or "unknown"}
         if count == 0:
             return {"error": ADVICE["no_devices"], "kind": "no_devices"}
         indices = [index for index in range(min(count, MAX_GPUS)) if index not in skip]

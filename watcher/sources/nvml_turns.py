@@ -1,8 +1,9 @@
 """One GPU after the other, in a thread beside: one that hangs is left to itself and costs the others nothing.
 
-As long as every GPU answers there is one query at a time. One that takes longer than `patience` keeps its thread, which
-ends with the call that it is in; the next GPUs are read by another. So there is at most one open query a GPU. Where
-more than half of the GPUs hang it is the driver, and nothing is answered until one comes back: our parent sees that.
+As long as every GPU answers there is one query at a time. One that takes longer than `patience`, twice that at most,
+keeps its thread, which ends with the call that it is in; the next GPUs are read by another. So there is at most one
+open query a GPU. Where more than half of the GPUs hang it is the driver, and nothing is answered until one comes back:
+our parent sees that.
 """
 
 from __future__ import annotations
@@ -15,20 +16,18 @@ Reading = dict[str, Any]
 
 
 class Turn:
-    """The work of one thread. `now`: the GPU it is at. `left`: it ends after the call it is in."""
+    """The work of one thread. `now`: the GPU it is at. `left`: it ends after the call that it is in."""
 
     def __init__(self, waiting: list[int]) -> None:
         self.waiting, self.done = waiting, dict[int, Reading | None]()
         self.now: int | None = None
         self.left = False
         self.lock = threading.Lock()
-        self.moved = threading.Event()  # on with the next GPU, or at the end
         self.over = threading.Event()
 
     def next(self) -> int | None:
         with self.lock:
             self.now = None if self.left or not self.waiting else self.waiting.pop(0)
-            self.moved.set()
             return self.now
 
 
@@ -64,12 +63,11 @@ class Turns:
 
     def _wait(self, turn: Turn) -> list[int]:
         """Until the turn is over, or hangs; answers the GPUs that are left then."""
-        while not turn.over.is_set():
-            if turn.moved.wait(self._patience):
-                turn.moved.clear()
-                continue
+        before: int | None = None
+        while not turn.over.wait(self._patience):
             with turn.lock:
-                if turn.moved.is_set() or turn.now is None:
+                if turn.now is None or turn.now != before:
+                    before = turn.now
                     continue
                 turn.left = True
                 self._held[turn.now] = turn
@@ -83,4 +81,3 @@ class Turns:
             if not turn.left:
                 turn.done[index] = reading
         turn.over.set()
-        turn.moved.set()

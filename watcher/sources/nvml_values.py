@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
-from watcher.sources.nvml_field import NOT_AVAILABLE, Handle, Nvml
+from watcher.sources.nvml_field import NOT_AVAILABLE, SELDOM, Handle, Nvml
 
 ALL_LINKS = 0xFFFF_FFFF  # as scope: the sum over all NVLinks
 RENUMBERED = 590  # the first driver with the ids of the header of CUDA 13.1; those before mean something else by them
@@ -55,10 +55,13 @@ MOVED_IDS = {
     "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN": (252, 270),
     "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN": (253, 271),
 }
-# NVLink 5 on: of each link, without a sum over them
+# of each link, where the driver gives no sum over them: up to Hopper the errors, from Blackwell on all
 LINK_VALUES = (
     Value("nvlink_bytes", "NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES"),
     Value("nvlink_bytes", "NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES"),
+    Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY"),
+    Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY"),
+    Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_ERROR_DL_CRC"),
     Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS"),
     Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS"),
     Value("nvlink_error_count", "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"),
@@ -90,16 +93,24 @@ class FieldValues:
 
 
 class LinkValues:
-    """Of the NVLinks of one GPU, added up."""
+    """Of the NVLinks of one GPU, added up. Errors are read seldom: there are many counters."""
 
     def __init__(self) -> None:
         self._wanted = list(LINK_VALUES)
+        self._errors: dict[str, Any] = {}
+        self._reads = 0
 
-    def read(self, nvml: Nvml, handle: Handle, links: Iterable[int]) -> dict[str, Any]:
-        ids = [(value, number) for value in self._wanted if (number := _id(nvml, value.constant, None))]
+    def read(self, nvml: Nvml, handle: Handle, links: Iterable[int], names: Collection[str]) -> dict[str, Any]:
+        """`names`: what is not known in another way."""
+        errors = self._reads % SELDOM == 0
+        self._reads += 1
+        asked = [v for v in self._wanted if v.name in names and (errors or v.name != "nvlink_error_count")]
+        ids = [(value, number) for value in asked if (number := _id(nvml, value.constant, None))]
         known, out = _read(nvml, handle, [(value, number, link) for link in links for value, number in ids])
-        self._wanted = [value for value in self._wanted if value in known]
-        return out
+        self._wanted = [value for value in self._wanted if value in known or value not in asked]
+        if errors:
+            self._errors = {name: count for name, count in out.items() if name == "nvlink_error_count"}
+        return {**self._errors, **out}
 
 
 def _id(nvml: Nvml, constant: str, driver: str | None) -> int | None:

@@ -66,6 +66,9 @@ def test_one_gpu_that_never_answers_leaves_the_others_fresh_and_is_named_with_wh
         assert one.source.latest.gpus[3].unread_seconds == pytest.approx(120, abs=15)
         assert health.age_seconds >= one.source.latest.gpus[3].unread_seconds
         assert one.source.replacements_count == 0
+        assert len(list(Path(f"/proc/{one.source._child.pid}/task").iterdir())) == 2, (
+            "one thread waits, not one a cycle"
+        )
         fake.heal()
         await one.until(lambda: one.source.health().ok)
         assert one.source.latest.gpus[3].power_watts == 333.0
@@ -120,6 +123,26 @@ def test_a_gpu_whose_reading_crashes_is_found_and_left_out_and_taken_again_when_
         fake.heal()
         await one.until(lambda: one.source.health().ok, polls=30)
         assert one.source.latest.gpus[5].power_watts == 335.0
+
+    driven(fake, scenario)
+
+
+def test_children_that_no_signal_ends_are_two_at_most_and_the_agent_goes_on(fake, monkeypatch):
+    monkeypatch.setattr(asyncio.subprocess.Process, "kill", lambda child: None)
+    monkeypatch.setattr("watcher.sources.nvml.KILL_REAL_SECONDS", 0.05)
+
+    async def scenario(one: Driven) -> None:
+        fake.hang("*", "nvmlDeviceGetPowerUsage")
+        await one.until(lambda: len(one.source._left_behind) == 2)
+        for _ in range(10):
+            await one.poll(60)
+        assert len(one.source._left_behind) == 2
+        assert (one.source._child, one.source.health().kind) == (None, "stuck")
+        monkeypatch.undo()
+        for child in one.source._left_behind:  # what was sent takes effect when the call returns
+            child.kill()
+        fake.heal()
+        await one.until(lambda: one.source.health().ok, polls=500)
 
     driven(fake, scenario)
 
@@ -210,6 +233,8 @@ def test_impossible_values_are_dropped_and_counted(fake):
         (NO_PERMISSION, "no_permission", "/dev/nvidia"),
         (MISMATCH, "driver_mismatch", "reboot"),
         (9, "no_driver", "not loaded"),
+        (UNKNOWN, "unknown", "container"),
+        (15, "unknown", "GPU is lost"),
     ],
 )
 def test_a_driver_that_refuses_is_named_with_what_to_do(fake, code, kind, text):

@@ -99,6 +99,18 @@ def test_bytes_over_pcie_are_counted_where_the_card_counts_and_measured_where_it
     driven(fake, scenario)
 
 
+def test_errors_of_each_link_are_added_up_where_the_driver_gives_bytes_in_sum_and_errors_by_link(fake):
+    replay = pynvml.NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY
+    fake.set(0, **fields(nvlink_tx=0, nvlink_rx=0), **{f"field_{replay}_2": 4, f"field_{replay}_11": 5})
+
+    async def scenario(one: Driven) -> None:
+        await one.until(lambda: one.source.latest.gpus[0].nvlink_error_count == 9, polls=4)
+        fake.set(0, **fields(nvlink_tx=1, nvlink_rx=1), **{f"field_{replay}_2": 6})
+        await one.until(lambda: one.source.latest.gpus[0].nvlink_error_count == 11, polls=4)
+
+    driven(fake, scenario)
+
+
 def test_nvlink_five_counts_for_each_link_and_the_sum_is_told(fake):
     bytes_out, bytes_in = pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES, pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES
     recovered = pynvml.NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS
