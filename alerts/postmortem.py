@@ -18,10 +18,10 @@ WORDS = {"suspected": "first suspected", "opened": "opened", "updated": "changed
 def postmortem(
     incident: Incident, transitions: Sequence[Mapping[str, Any]], deliveries: Iterable[Delivery], now: float
 ) -> str:
-    """`transitions`: those of its key as the store gives them; what belongs to another opening of it is left out."""
+    """`transitions`: those of its key as the store gives them; what belongs to another opening of it is left out.
+    `deliveries`: what was sent about it."""
     own = [one for one in transitions if one.get("id") in (None, incident.id)]
-    about = [one for one in deliveries if one.notification.incident.id == incident.id]
-    sent = sorted(about, key=lambda delivery: delivery.created_at)
+    sent = sorted(deliveries, key=lambda delivery: delivery.created_at)
     evidence = [(_text(name), _text(value)) for name, value in evidence_rows(incident.evidence)]
     parts = [
         f"# {_text(incident.summary)}",

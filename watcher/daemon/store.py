@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from pydantic import TypeAdapter
 
-from alerts.incidents import Incident, StepResult, Transition, transition_to_json
+from alerts.incidents import Incident, StepResult, Transition, bounded_key, transition_to_json
 from alerts.notification import incident_from_json, incident_to_json, notification_from_json, notification_to_json
 from alerts.outbox import Accepted, Delivery, JournalError
 from alerts.policy import Told
@@ -157,10 +157,12 @@ class Store:
         """What was sent about this opening of an incident, also as a part of a group, the newest first."""
         with self._reading() as db:
             rows = db.execute(
-                "SELECT * FROM outbox WHERE created_at >= ? AND notification LIKE ? ORDER BY id DESC LIMIT ?",
-                (incident.suspect_since_at, f"%{incident.id}%", limit),
+                "SELECT * FROM outbox WHERE dedup_key = ?1 OR dedup_key IN (SELECT heard.value FROM incidents,"
+                " json_each(incidents.told) AS channel, json_each(channel.value, '$.dedup_keys') AS heard"
+                " WHERE incidents.key = ?2 AND incidents.id = ?3) ORDER BY id DESC LIMIT ?4",
+                (bounded_key(incident.key), incident.key, incident.id, limit),
             ).fetchall()
-        return [_delivery(row) for row in rows]
+        return [one for one in map(_delivery, rows) if _is_about(one, incident)]
 
     # -- the journal of the outbox
 
@@ -320,6 +322,12 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
 def _broken(error: Exception) -> bool:
     text = str(error)
     return "malformed" in text or "not a database" in text
+
+
+def _is_about(delivery: Delivery, incident: Incident) -> bool:
+    """Its own messages and those of its group; an earlier opening of its key is another incident."""
+    first = delivery.notification.incident
+    return first.id == incident.id or first.key != incident.key
 
 
 def _delivery(row: sqlite3.Row) -> Delivery:

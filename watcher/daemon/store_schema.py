@@ -31,5 +31,6 @@ STEPS: tuple[str, ...] = (
     );
     CREATE TABLE state (name TEXT PRIMARY KEY, value BLOB NOT NULL, changed_at REAL NOT NULL);
     """,
+    "CREATE INDEX outbox_key ON outbox (dedup_key);",
 )
 VERSION = len(STEPS)

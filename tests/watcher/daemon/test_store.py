@@ -178,6 +178,23 @@ def test_state_is_kept_by_name_and_old_history_goes(tmp_path: Path) -> None:
     assert house.store.get_state("nothing") is None
 
 
+def test_what_was_sent_about_an_incident_is_found_under_each_of_its_keys_and_no_other(tmp_path: Path) -> None:
+    house, _, _ = _house(tmp_path)
+    lost = [gpu_finding(node, severity=Severity.WARNING) for node in ("n1", "n2", "n3", "n4")]
+    house.run(60, [fires(*lost), fires(finding())])
+    house.run(60, [fires(lost[0], gpu_finding("n2"), *lost[2:]), clear()])
+    house.run(4000, [fires(*lost), clear()])
+    house.run(60, [fires(finding())])
+    told = {
+        key: [(one.notification.kind, one.dedup_key.rpartition("/")[2]) for one in house.store.told_of(found)]
+        for key in ("n2/gpu_lost/GPU-3", "tr7/stall")
+        for found in house.store.history(key, 1)
+    }
+    assert [kind for kind, _ in told["n2/gpu_lost/GPU-3"]] == ["escalated", "opened"]
+    assert told["n2/gpu_lost/GPU-3"][0][1] == "critical"
+    assert told["tr7/stall"] == [("opened", "stall")]
+
+
 def test_a_page_that_another_process_sent_is_not_sent_again(tmp_path: Path) -> None:
     house, pager, _ = _house(tmp_path)
     house.tick(fires(finding()), deliver=False)

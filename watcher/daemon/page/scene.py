@@ -32,8 +32,6 @@ class Archive(Protocol):
 
     def transitions(self, key: str | None = None, limit: int = 1000) -> list[dict[str, Any]]: ...
 
-    def deliveries(self, dedup_key: str | None = None, limit: int = 100) -> list[Delivery]: ...
-
     def told_of(self, incident: Incident, limit: int = 200) -> list[Delivery]: ...
 
 
@@ -109,7 +107,7 @@ class Scene:
             try:
                 found = found or next(iter(self._archive.history(key, 1)), None)
                 steps = self._archive.transitions(key, 50)
-                told = self._archive.deliveries(key, 30)
+                told = self._archive.told_of(found, 30) if found is not None else []
             except JournalError as error:
                 problem = str(error)
         if found is None:
