@@ -64,7 +64,8 @@ fi
 
 # An environment whose Python has gone with an upgrade of the system is made anew; anything else is left alone.
 if [ -e "$prefix/pyvenv.cfg" ]; then
-  new_enough "$prefix/bin/python" || "$python" -m venv --clear "$prefix"
+  "$prefix/bin/python" -I -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
+    "$python" -m venv --clear "$prefix"
 elif [ -d "$prefix" ] && [ -n "$(ls -A "$prefix")" ]; then
   fail "$prefix holds something else; give another --prefix"
 else

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wheel import build_wheel
+
 ROOT = Path(__file__).resolve().parents[2]
 INSTALL = ROOT / "deploy/install.sh"
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -17,10 +19,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True, timeout=300)
-    return next(folder.glob("runwatch-*.whl"))
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +81,14 @@ def test_run_again_it_mends_the_code_and_keeps_what_is_configured(install, daemo
     assert (daemon_host / "etc/agent.token").read_text() == token
     assert (daemon_host / "etc/runwatch.yaml").read_text() == "runs: []\n"
     assert "SystemClock" in (site(daemon_host) / "watcher/clock.py").read_text()
+
+
+def test_an_environment_whose_python_was_changed_under_it_is_made_anew(install, daemon_host):
+    lost = site(daemon_host)  # what a new minor version of Python looks like from inside
+    lost.rename(lost.with_name("of-another-python"))
+    assert install(daemon_host, "daemon").returncode == 0
+    assert (site(daemon_host) / "watcher/clock.py").exists()
+    assert not lost.with_name("of-another-python").exists()
 
 
 def test_a_package_of_somebody_else_under_our_name_is_refused(install, daemon_host):

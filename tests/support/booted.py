@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from tests.support.tools import tool
 
 BOOT_SECONDS = 30.0
 TARGET = "[Unit]\nRequires=basic.target\nAfter=basic.target\n"
@@ -88,12 +89,9 @@ def system_python() -> str:
 
 
 def _can_boot() -> str:
-    nspawn = shutil.which("systemd-nspawn")
-    if nspawn is None:
-        pytest.skip("needs systemd-nspawn (Debian package systemd-container)")
     if os.geteuid() != 0:
         pytest.skip("needs root, to boot a container")
-    return nspawn
+    return tool("systemd-nspawn", "Debian package systemd-container")
 
 
 def _init_of(boot: subprocess.Popen[bytes]) -> int:
