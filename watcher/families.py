@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 
 Row = tuple[Sequence[str], float | None]  # values of the labels, and the number
 
@@ -14,7 +14,7 @@ def gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> G
     family = GaugeMetricFamily(name, text, labels=labels)
     for values, number in rows:
         if number is not None:
-            family.add_metric(values, float(number))
+            family.add_metric(_clean(values), float(number))
     return family
 
 
@@ -23,7 +23,17 @@ def counter(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) ->
     family = CounterMetricFamily(name, text, labels=labels)
     for values, number in rows:
         if number is not None:
-            family.add_metric(values, float(number))
+            family.add_metric(_clean(values), float(number))
+    return family
+
+
+def info(
+    name: str, text: str, labels: Sequence[str], rows: Iterable[tuple[Sequence[str], Mapping[str, str]]]
+) -> InfoMetricFamily:
+    """`name` without `_info`; what is fixed of a thing, as labels to join with."""
+    family = InfoMetricFamily(name, text, labels=labels)
+    for values, fixed in rows:
+        family.add_metric(_clean(values), dict(zip(fixed, _clean(list(fixed.values())), strict=True)))
     return family
 
 
@@ -32,3 +42,8 @@ def one_hot(
 ) -> GaugeMetricFamily:
     """1 for the word that holds and 0 for all others, so that no old state stays behind. The last label is the word."""
     return gauge(name, text, labels, (((*values, word), word == now) for values, now in rows for word in words))
+
+
+def _clean(values: Sequence[str]) -> Sequence[str]:
+    """A name that is no UTF-8 (of a mount, say) would cost the whole scrape."""
+    return [value if value.isascii() else value.encode("utf-8", "replace").decode() for value in values]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from prometheus_client.core import InfoMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from detectors._xid_codes import xid_code
 from detectors.telemetry import GpuReading
-from watcher.families import counter, gauge
+from watcher.families import counter, gauge, info
 
 GAUGES = {
     "power_watts": ("runwatch_gpu_power_watts", "Power that the board draws."),
@@ -62,11 +62,7 @@ def gpu_metrics(node: str, readings: Sequence[GpuReading], xids: Counter[tuple[s
     """Of fresh readings; what a card does not have is absent. XIDs are counted whether it can be read or not."""
     gpus = {gpu.uuid: gpu for gpu in reversed(readings)}  # two of one name would cost the whole scrape
     rows = [((node, uuid), gpu) for uuid, gpu in sorted(gpus.items())]
-    info = InfoMetricFamily("runwatch_gpu", "What is fixed of a GPU.", labels=LABELS)
-    for labels, gpu in rows:
-        fixed = {"index": str(gpu.index), "name": gpu.name, "pci_bus_id": gpu.pci_bus_id, "serial": gpu.serial}
-        info.add_metric(labels, {key: value for key, value in fixed.items() if value})
-    yield info
+    yield info("runwatch_gpu", "What is fixed of a GPU.", LABELS, ((labels, _fixed(gpu)) for labels, gpu in rows))
     yield gauge(
         "runwatch_gpu_lost",
         "1 while the driver says that the GPU is lost, else 0.",
@@ -92,6 +88,11 @@ def gpu_metrics(node: str, readings: Sequence[GpuReading], xids: Counter[tuple[s
         (((*labels, why), share) for labels, gpu in rows for why, share in (gpu.throttle_ratios or {}).items()),
     )
     yield from _xids(node, gpus, xids)
+
+
+def _fixed(gpu: GpuReading) -> dict[str, str]:
+    fixed = {"index": str(gpu.index), "name": gpu.name, "pci_bus_id": gpu.pci_bus_id, "serial": gpu.serial}
+    return {key: value for key, value in fixed.items() if value}
 
 
 def _xids(node: str, uuids: Iterable[str], xids: Counter[tuple[str, int]]) -> Iterator[Metric]:

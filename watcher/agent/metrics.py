@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import InfoMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector as MetricsCollector
 
 from watcher import __version__
 from watcher.agent.gpu_metrics import gpu_metrics
 from watcher.agent.host_metrics import host_metrics
 from watcher.agent.log_metrics import log_metrics
-from watcher.families import counter, gauge
+from watcher.families import counter, gauge, info
 from watcher.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ class AgentMetrics(MetricsCollector):
 
     def _own(self) -> Iterator[Metric]:
         agent, node = self._agent, (self._agent.config.node,)
-        info = InfoMetricFamily("runwatch_agent", "Version of the agent.", labels=["node"])
-        info.add_metric(node, {"version": __version__})
-        yield info
+        yield info("runwatch_agent", "Version of the agent.", ["node"], [(node, {"version": __version__})])
         sources = agent.health().items()
         yield gauge(
             "runwatch_agent_source_up",

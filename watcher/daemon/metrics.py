@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import InfoMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector as MetricsCollector
 
 from watcher import __version__
 from watcher.daemon.node_metrics import node_metrics
 from watcher.daemon.pushed import REASONS, Pushed
 from watcher.daemon.run_metrics import run_metrics
-from watcher.families import counter, gauge
+from watcher.families import counter, gauge, info
 
 if TYPE_CHECKING:
     from watcher.daemon.app import Daemon
@@ -39,11 +39,8 @@ class DaemonMetrics(MetricsCollector):
 
     def _own(self) -> Iterator[Metric]:
         daemon, health = self._daemon, self._daemon.health
-        build = InfoMetricFamily("runwatch_build", "Version of the daemon.")
-        build.add_metric([], {"version": __version__})
-        config = InfoMetricFamily("runwatch_config", "Which config is in use.")
-        config.add_metric([], {"hash": daemon.config_hash})
-        yield from (build, config)
+        yield info("runwatch_build", "Version of the daemon.", (), [((), {"version": __version__})])
+        yield info("runwatch_config", "Which config is in use.", (), [((), {"hash": daemon.config_hash})])
         for name, text, value in (
             ("runwatch_interval_seconds", "Time between two cycles, as configured.", daemon.interval_seconds),
             ("runwatch_tick_duration_seconds", "How long the last cycle took.", health.tick_seconds),

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from prometheus_client.core import InfoMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from alerts.incidents import Incident
 from detectors.frame import Frame, GapStats, StepRecord
 from watcher.daemon.views import STATES, state_of
-from watcher.families import gauge, one_hot
+from watcher.families import gauge, info, one_hot
 
 PHASES = ("startup", "training", "evaluation", "checkpoint", "finished")
 UNITS = ("tokens_per_second", "samples_per_second", "tflops_per_gpu", "iterations_per_second")
@@ -87,11 +87,7 @@ GAUGES = (
 def run_metrics(frames: Mapping[str, Frame], incidents: Collection[Incident]) -> Iterator[Metric]:
     """One row a run and what is not known of it left out."""
     runs = sorted(frames.items())
-    info = InfoMetricFamily("runwatch_run", "The job that the run is now.", labels=["run"])
-    for run, frame in runs:
-        job = frame.scheduler.job_id if frame.scheduler is not None else None
-        info.add_metric([run], {"job_id": job or ""})
-    yield info
+    yield info("runwatch_run", "The job that the run is now.", ["run"], (((run,), _job(frame)) for run, frame in runs))
     yield gauge(
         "runwatch_run_node_info",
         "1 for each node of the run, to join series of nodes and GPUs with.",
@@ -121,6 +117,10 @@ def run_metrics(frames: Mapping[str, Frame], incidents: Collection[Incident]) ->
         ["run", "unit"],
         (((run, unit), value) for run, frame in runs for unit, value in _rates(frame).items()),
     )
+
+
+def _job(frame: Frame) -> dict[str, str]:
+    return {"job_id": (frame.scheduler.job_id if frame.scheduler is not None else None) or ""}
 
 
 def _rates(frame: Frame) -> dict[str, float]:

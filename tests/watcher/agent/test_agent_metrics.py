@@ -6,14 +6,15 @@ import asyncio
 from collections import Counter
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 
-from detectors.telemetry import GpuReading
+from detectors.telemetry import GpuReading, HostReading
 from tests.support.full_agent import full_agent, registry_of
 from watcher.agent.app import Agent
 from watcher.agent.gpu_metrics import gpu_metrics
 from watcher.agent.heard import Heard
+from watcher.agent.host_metrics import host_metrics
 from watcher.events import LogEvent
 
 
@@ -85,6 +86,18 @@ def test_two_readings_of_one_name_do_not_cost_the_scrape():
     twice = [GpuReading(uuid="GPU-1", index=0, power_watts=300.0), GpuReading(uuid="GPU-1", index=1, power_watts=1.0)]
     (power,) = [f for f in gpu_metrics("n", twice, Counter()) if f.name == "runwatch_gpu_power_watts"]
     assert [(s.labels["gpu"], s.value) for s in power.samples] == [("GPU-1", 300.0)]
+
+
+def test_a_name_that_is_no_utf8_costs_no_scrape():
+    mounts = {"/data/\udcff": (1, 2), "/ok": (1, 2)}
+    registry = CollectorRegistry()
+
+    class Host:
+        def collect(self):
+            return host_metrics("n", HostReading(disks=mounts))
+
+    registry.register(Host())
+    assert 'mount="/data/?"' in generate_latest(registry).decode()
 
 
 def test_a_phase_lasts_until_its_end_or_the_next_step_and_an_error_is_no_progress():
