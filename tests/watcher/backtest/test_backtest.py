@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.backfill import Tape
 from tests.support.prometheus import configuration, prometheus
 from tests.support.runs import FREE, SPIN, WORK, Level
+from tests.support.tape import Tape
 from watcher.cli._command import UsageError
 from watcher.cli.backtest import instant
 from watcher.cli.main import main

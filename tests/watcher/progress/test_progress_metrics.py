@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from tests.support.backfill import Tape
 from tests.support.exporters import Node
 from tests.support.prometheus import configuration, prometheus
 from tests.support.runs import START, ScriptedRun, opened
+from tests.support.tape import Tape
 from watcher.clock import FakeClock
 from watcher.config.telemetry import Progress, build_progress
 from watcher.daemon.answer import Answer

@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
 
-from tests.support.backfill import Tape
 from tests.support.prometheus import configuration, prometheus
 from tests.support.runs import IDLE, WORK
+from tests.support.tape import Tape
 from watcher.clock import FakeClock
 from watcher.config.telemetry import Telemetry, build_telemetry
 from watcher.daemon.answer import Answer
