@@ -9,7 +9,7 @@ from tests.support.fake_nvml import FakeNvml
 from watcher.clock import SystemClock
 from watcher.sources.nvml import COMMAND, NvmlSource
 
-DEADLINE = 0.5
+FIRST_DEADLINE, DEADLINE, GPU_SECONDS = 10.0, 0.9, 0.3  # for a process that starts, for an answer, for one GPU of it
 
 
 class Driven:
@@ -17,11 +17,12 @@ class Driven:
 
     def __init__(self, fake: FakeNvml, command: Sequence[str] = COMMAND) -> None:
         self.clock = ShiftedClock()
-        self.source = NvmlSource(self.clock, command, env=fake.env(), stuck_seconds=45, gpu_seconds=0.15)
+        self.source = NvmlSource(self.clock, command, env=fake.env(), stuck_seconds=45, gpu_seconds=GPU_SECONDS)
+        self.deadline = DEADLINE
 
     async def poll(self, seconds: float = 10.0) -> None:
         self.clock.shift += seconds
-        await self.source.poll(DEADLINE)
+        await self.source.poll(self.deadline)
 
     async def until(self, wanted: Callable[[], bool], polls: int = 60) -> int:
         """Polls until it holds; answers how many it took."""
@@ -40,13 +41,16 @@ class ShiftedClock(SystemClock):
         return super().monotonic() + self.shift
 
 
-def driven(fake: FakeNvml, scenario: Callable[[Driven], Awaitable[None]], command: Sequence[str] = COMMAND) -> None:
-    """Plays a scenario on a source that has read once."""
+def driven(
+    fake: FakeNvml, scenario: Callable[[Driven], Awaitable[None]], command: Sequence[str] = COMMAND,
+    first_deadline: float = FIRST_DEADLINE,
+) -> None:  # fmt: skip
+    """Plays a scenario on a source that has been asked once."""
 
     async def play() -> None:
         one = Driven(fake, command)
         try:
-            await one.poll()
+            await one.source.poll(first_deadline)
             await scenario(one)
         finally:
             fake.heal()

@@ -46,7 +46,7 @@ ECC_KEYS = {
     (0, 1): "ecc_aggregate_corrected",
     (1, 1): "ecc_aggregate_uncorrected",
 }
-REAL_DEADLINE = 0.25
+REAL_DEADLINE = 1.0
 
 
 class MovedClock(SystemClock):
@@ -97,7 +97,7 @@ class Played:
 
     def _agent(self) -> Agent:
         config = AgentConfig.model_validate({"agent": {"node": NODE, "interval_seconds": self.interval}}).agent
-        source = NvmlSource(self.clock, env=self.fake.env(), stuck_seconds=45, gpu_seconds=0.1)
+        source = NvmlSource(self.clock, env=self.fake.env(), stuck_seconds=45, gpu_seconds=0.3)
         logs = [LogConfig(path=str(self.log))] if "training_log" in self.case["input"] else []
         follower = LogFollower(logs, NODE, self.folder / "positions", self.clock) if logs else None
         return Agent(config, self.clock, source, follower)

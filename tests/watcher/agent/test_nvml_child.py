@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.driven_gpus import Driven, driven
+from tests.support.driven_gpus import Driven, ShiftedClock, driven
 from tests.support.fake_nvml import LOST, MISMATCH, NO_PERMISSION, UNKNOWN, FakeNvml
-from watcher.clock import SystemClock
 from watcher.sources.nvml import COMMAND, NvmlSource
 
 
@@ -35,6 +34,7 @@ def test_it_reads_what_the_card_says(fake):
 
 def test_a_call_that_never_returns_is_told_and_replaced_and_all_is_whole_again_after_it(fake):
     async def scenario(one: Driven) -> None:
+        one.deadline = 0.1
         fake.hang("*", "nvmlDeviceGetPowerUsage")
         first = one.source.latest
         await one.until(lambda: one.source.health().kind == "stuck")
@@ -132,6 +132,7 @@ def test_children_that_no_signal_ends_are_two_at_most_and_the_agent_goes_on(fake
     monkeypatch.setattr("watcher.sources.nvml.KILL_REAL_SECONDS", 0.05)
 
     async def scenario(one: Driven) -> None:
+        one.deadline = 0.1
         fake.hang("*", "nvmlDeviceGetPowerUsage")
         await one.until(lambda: len(one.source._left_behind) == 2)
         for _ in range(10):
@@ -151,15 +152,17 @@ def test_a_hang_at_the_very_start_is_told_too(fake):
     fake.hang("-", "nvmlInit")
 
     async def scenario(one: Driven) -> None:
+        one.deadline = 0.1
         await one.until(lambda: one.source.health().kind == "stuck")
         assert one.source.latest is None
 
-    driven(fake, scenario)
+    driven(fake, scenario, first_deadline=0.1)
 
 
 def test_a_slow_answer_past_the_deadline_is_still_taken(fake):
     async def scenario(one: Driven) -> None:
-        fake.delay("-", "nvmlDeviceGetCount", 0.8)
+        one.deadline = 0.4
+        fake.delay("-", "nvmlDeviceGetCount", 0.5)
         before = one.source.latest
         await one.poll()
         assert one.source.latest is before
@@ -252,11 +255,19 @@ def test_a_driver_that_refuses_is_named_with_what_to_do(fake, code, kind, text):
     driven(fake, scenario)
 
 
-def test_no_library_at_all_is_a_state_not_an_end(tmp_path):
+def test_no_library_at_all_is_a_state_and_one_that_comes_later_is_taken_up(fake, tmp_path):
+    place = tmp_path / "later"
+    place.mkdir()
+
     async def play() -> None:
-        source = NvmlSource(SystemClock(), env={"PATH": "/usr/bin", "LD_LIBRARY_PATH": str(tmp_path)})
+        clock = ShiftedClock()
+        source = NvmlSource(clock, env={**fake.env(), "LD_LIBRARY_PATH": str(place)})
         await source.poll(10)
         assert source.health().kind == "no_library"
+        (place / fake.library.name).symlink_to(fake.library)
+        clock.shift += 60
+        await source.poll(10)
+        assert source.health().ok
         await source.close()
 
     asyncio.run(play())
