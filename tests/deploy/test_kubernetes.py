@@ -197,6 +197,14 @@ def test_the_chart_lints_and_is_of_this_version():
     assert chart["appVersion"] == chart["version"] == __version__
 
 
+@pytest.mark.parametrize("setting", ["agnet.enabled=false", "agent.hostport=1", "agent.logsHostPath=logs"])
+def test_a_wrong_value_is_said_and_not_passed_over(setting):
+    helm_path = tool("helm", ".ci/helm")
+    done = subprocess.run([helm_path, "template", "rw", str(CHART), "--set", setting], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert setting.partition("=")[0].rpartition(".")[2] in done.stderr or "agnet" in done.stderr
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_images_are_of_this_version(folder):
     for pod in pods(objects(kustomize(folder))):
