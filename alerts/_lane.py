@@ -53,15 +53,16 @@ class Lane:
         return min(longest, max(0.0, min(due) - tick, self.circuit.not_before - tick))
 
     def superseded_by(self, newer: Delivery) -> list[Delivery]:
-        """Reminders and updates of the same key that nobody has seen and that the newer message makes moot."""
+        """Reminders, updates and repetitions of the same key that nobody has seen and that the newer message makes
+        moot."""
         if newer.notification.kind not in ("resolved", "escalated", "reminder"):
             return []
         return [
             one
             for one in self.pending.values()
             if one.dedup_key == newer.dedup_key
-            and one.notification.kind in ("updated", "reminder")
             and one.id not in self.in_flight
+            and (one.notification.kind in ("updated", "reminder") or _both_repeat(one, newer))
         ]
 
     def overflow(self) -> list[Delivery]:
@@ -88,3 +89,7 @@ class Lane:
             if delivery.dedup_key not in seen:
                 seen.add(delivery.dedup_key)
                 yield delivery
+
+
+def _both_repeat(one: Delivery, other: Delivery) -> bool:
+    return one.notification.repeated and other.notification.repeated

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from alerts._face import Face
 from detectors.verdict import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """One incident on one channel. `dedup_keys`: every key it was told under; all of them get the resolve."""
+    """One incident on one channel. `dedup_keys`: every key it was told under; all of them get the resolve.
+    `faces`: what each of them stood for, in the same order."""
 
     incident_id: str
     dedup_keys: tuple[str, ...]
@@ -21,6 +23,11 @@ class Told:
     times: int = 1
     acknowledged: bool = False
     ended: bool = False
+    faces: tuple[Face, ...] = ()
+
+    def face(self, dedup_key: str) -> Face | None:
+        """None where an older version did not write it down."""
+        return dict(zip(self.dedup_keys, self.faces, strict=False)).get(dedup_key)
 
 
 ToldMap = Mapping[str, Mapping[str, Told]]  # incident key -> channel -> Told

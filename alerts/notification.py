@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
+from alerts._face import Face, face_of
 from alerts._incident import Incident, bounded_key
 from detectors.verdict import Severity
 
@@ -26,7 +27,8 @@ class Notification:
     """One message to one channel. `dedup_key` is the same for everything about one trouble, for ever.
 
     `title` is one clean line; `text` is the whole page in plain text and begins with the title. `members` lists what
-    a grouped page is about (empty for a single incident), `member_count` how many there are in truth.
+    a grouped page is about (empty for a single incident), `member_count` how many there are in truth. `repeated`: said
+    before, for a side that forgets. `sent_at`: when this attempt begins, which may be hours after `at`.
     """
 
     kind: Kind
@@ -42,6 +44,18 @@ class Notification:
     members: tuple[str, ...] = ()
     member_count: int = 0
     picture_base64: str = ""  # a small PNG, for channels that can show one
+    face: Face | None = None
+    repeated: bool = False
+    sent_at: float | None = None
+
+    @property
+    def now(self) -> float:
+        return self.sent_at if self.sent_at is not None else self.at
+
+    @property
+    def first_face(self) -> Face:
+        """What its key stood for in its first message."""
+        return self.face if self.face is not None else face_of([self.incident])
 
     @property
     def picture(self) -> bytes | None:

@@ -134,7 +134,7 @@ class Outbox:
                 delivery = lane.next_due(self.clock.monotonic())
                 if delivery is None:
                     return None
-                if delivery.notification.action != "trigger" and delivery.dedup_key not in lane.accepted:
+                if _needs_trigger(delivery.notification) and delivery.dedup_key not in lane.accepted:
                     why = "its trigger was never accepted"
                     self._finish(lane, delivery, "dropped", self.clock.time(), why)
                     continue
@@ -268,7 +268,8 @@ class Outbox:
         lane.forget(delivery.id)
         self._count(lane.name, state)
         self._unsaved[delivery.id] = replace(delivery, state=state, finished_at=now, error=error)
-        if state in ("rejected", "dropped") and delivery.notification.severity >= Severity.WARNING:
+        lost = state in ("rejected", "dropped") and not delivery.notification.repeated
+        if lost and delivery.notification.severity >= Severity.WARNING:
             self._warn(f"channel {lane.name}: {state} {delivery.notification.kind} of {delivery.dedup_key}: {error}")
 
     def _count(self, channel: str, result: str) -> None:
@@ -280,3 +281,8 @@ class Outbox:
         except JournalError as error:
             self._warn(f"sending without a record: {error}")  # a page matters more than its bookkeeping
             return True
+
+
+def _needs_trigger(notification: Notification) -> bool:
+    """What makes no sense where the beginning never arrived. An end that is said again was sent before."""
+    return notification.action != "trigger" and not notification.repeated

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from alerts._duration import instant, spoken
+from alerts._face import Face, face_of
 from alerts._incident import Incident, bounded_key
 from alerts._rules import AlertPolicy, ChannelTraits, Escalation, Inhibition, Match, Route, Silence, matches
 from alerts._told import Ledger, Told, ToldMap
@@ -23,12 +24,14 @@ __all__ = [
 ]  # fmt: skip
 
 CROWDED_SECONDS = 60.0  # between pages once a channel has had its share
+END_REPEATED_SECONDS = 900.0  # ends are said again for so long where the other side forgets
 STALE_NOTICE_SECONDS = 3600.0  # news older than this is no news to a channel that has not heard it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A message to be written. `members` are all incidents of a grouped page, the worst first (else empty)."""
+    """A message to be written. `members` are all incidents of a grouped page, the worst first (else empty). `face`:
+    what the key stood for at first."""
 
     channel: str
     kind: Kind
@@ -36,6 +39,8 @@ class Intent:
     dedup_key: str
     reason: str
     members: tuple[Incident, ...] = ()
+    face: Face | None = None
+    repeated: bool = False  # said before, for a side that forgets
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +90,35 @@ class _Channel:
 
     def end(self) -> None:
         holders = self.ledger.holders(self.name)
+        again: set[str] = set()
         for incident in self.incidents:
-            told = self.ledger.live(incident.key, self.name)
+            told = self.ledger.of(incident.key, self.name)
             if told is None or incident.state != "resolved":
+                continue
+            if told.ended:
+                self._end_again(incident, told, {*holders}, again)
                 continue
             for key in told.dedup_keys:
                 holders[key] -= 1
                 if holders[key] == 0:
-                    self._say("resolved", incident, key, incident.resolve_reason or "it is over")
+                    del holders[key]
+                    again.add(key)
+                    self._say("resolved", incident, key, incident.resolve_reason or "it is over", face=told.face(key))
                 else:
                     self._hush(incident, "others of its group are still open")
             self.ledger.put(incident.key, self.name, replace(told, ended=True, last_at=self.now))
+
+    def _end_again(self, incident: Incident, told: Told, held: set[str], again: set[str]) -> None:
+        """The other side may have been restarted since and know of a beginning only."""
+        ended_at = incident.resolved_at if incident.resolved_at is not None else incident.last_changed_at
+        recent = 0 <= self.now - ended_at <= END_REPEATED_SECONDS and told.incident_id == incident.id
+        if not self._resend_due(told) or not recent or incident.notice:
+            return
+        for key in told.dedup_keys:
+            if key not in held and key not in again:
+                self._say("resolved", incident, key, incident.resolve_reason, face=told.face(key), repeated=True)
+                again.add(key)
+        self.ledger.put(incident.key, self.name, replace(told, last_at=self.now))
 
     # -- what was told and goes on
 
@@ -112,28 +135,43 @@ class _Channel:
             acknowledged = incident.acknowledged_at is not None
             if reason := self._held(incident):
                 self._hush(incident, reason)
+                if self._resend_due(told):  # silence is no end: what is not said again would count as one
+                    self._keep_alive(incident, told, reminded)
+                    self.ledger.put(incident.key, self.name, replace(told, last_at=self.now))
                 continue
             if incident.severity > told.severity:
-                key = raised_key(incident.key, incident.severity)
-                self._say("escalated", incident, key, f"it became {incident.severity.label}")
-                said = replace(said, dedup_keys=(*told.dedup_keys, key), times=told.times + 1)
+                key, face = raised_key(incident.key, incident.severity), face_of([incident])
+                self._say("escalated", incident, key, f"it became {incident.severity.label}", face=face)
+                faces = tuple(told.face(old) or replace(face, severity=told.severity) for old in told.dedup_keys)
+                said = replace(
+                    said, dedup_keys=(*told.dedup_keys, key), faces=(*faces, face), times=told.times + 1
+                )  # fmt: skip
             elif incident.signature != told.signature and bounded_key(incident.key) in told.dedup_keys:
-                self._say("updated", incident, key, f"it is seen more sharply, was {told.signature}")
+                why = f"it is seen more sharply, was {told.signature}"
+                self._say("updated", incident, key, why, face=told.face(key))
             elif acknowledged and self.traits.keeps_state and not told.acknowledged:
-                self._say("acknowledged", incident, key, f"acknowledged by {incident.acknowledged_by or 'someone'}")
+                why = f"acknowledged by {incident.acknowledged_by or 'someone'}"
+                self._say("acknowledged", incident, key, why, face=told.face(key))
                 said = replace(said, acknowledged=True)
             elif self._resend_due(told):
-                if key not in reminded:
-                    self._say("reminder", incident, key, "the other side forgets what is not said again")
-                reminded.add(key)
+                self._keep_alive(incident, told, reminded)
             elif self._reminder_due(told, acknowledged):
                 if key not in reminded:
-                    self._say("reminder", incident, key, f"open and not acknowledged for {spoken(self._age(told))}")
+                    why = f"open and not acknowledged for {spoken(self._age(told))}"
+                    self._say("reminder", incident, key, why, face=told.face(key))
                 reminded.add(key)
                 said = replace(said, times=told.times + 1)
             else:
                 said = replace(said, signature=told.signature, last_at=told.last_at)
             self.ledger.put(incident.key, self.name, said)
+
+    def _keep_alive(self, incident: Incident, told: Told, reminded: set[str]) -> None:
+        """Under each of its keys: one that is left out would end by itself."""
+        for key in told.dedup_keys:
+            if key not in reminded:
+                why = "the other side forgets what is not said again"
+                self._say("reminder", incident, key, why, face=told.face(key), repeated=True)
+                reminded.add(key)
 
     def _age(self, told: Told) -> float:
         return self.now - told.first_at
@@ -268,23 +306,30 @@ class _Channel:
         members = tuple(incident for incident, _ in page) if len(page) > 1 else ()
         key = _group_key(members) if members else bounded_key(first.key)
         kind: Kind = "escalated" if why.startswith("nobody") else "opened"
-        self._say(kind, first, key, why, members)
+        face = face_of(members or [first])
+        self._say(kind, first, key, why, members, face)
         ended = all(incident.state == "resolved" for incident, _ in page)
         if ended and self.traits.keeps_state:
-            self._say("resolved", first, key, "it was only news")
+            self._say("resolved", first, key, "it was only news", face=face)
         for incident, _ in page:
             told = Told(
                 incident_id=incident.id, dedup_keys=(key,), severity=incident.severity, signature=incident.signature,
-                first_at=self.now, last_at=self.now, ended=ended,
+                first_at=self.now, last_at=self.now, ended=ended, faces=(face,),
             )  # fmt: skip
             self.ledger.put(incident.key, self.name, told)
 
     # -- words of the decision
 
-    def _say(self, kind: Kind, incident: Incident, key: str, why: str, members: tuple[Incident, ...] = ()) -> None:
+    def _say(
+        self, kind: Kind, incident: Incident, key: str, why: str, members: tuple[Incident, ...] = (),
+        face: Face | None = None, repeated: bool = False,
+    ) -> None:  # fmt: skip
         self.intents.append(
-            Intent(channel=self.name, kind=kind, incident=incident, dedup_key=key, reason=why, members=members)
-        )
+            Intent(
+                channel=self.name, kind=kind, incident=incident, dedup_key=key, reason=why, members=members, face=face,
+                repeated=repeated,
+            )
+        )  # fmt: skip
 
     def _hush(self, incident: Incident, reason: str) -> None:
         self.silent.append(Silent(self.name, incident.key, reason))

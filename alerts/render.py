@@ -46,7 +46,9 @@ def notification(
         links=links,
         members=tuple(_member(member) for member in intent.members[:MAX_MEMBERS]),
         member_count=len(intent.members),
-        picture_base64=_picture(intent.kind, facts),
+        picture_base64="" if intent.repeated else _picture(intent.kind, facts),
+        face=intent.face,
+        repeated=intent.repeated,
     )
 
 

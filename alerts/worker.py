@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from alerts._hang_up import Line, use
@@ -70,7 +71,8 @@ class Worker:
         delivery = self._outbox.take(self.name)
         if delivery is None:
             return False
-        outcome = self._run_bounded(lambda: self._attempt(delivery.notification, delivery.minimal), self._deadline)
+        message = replace(delivery.notification, sent_at=self._outbox.clock.time())
+        outcome = self._run_bounded(lambda: self._attempt(message, delivery.minimal), self._deadline)
         self._outbox.settle(delivery, outcome)
         return True
 

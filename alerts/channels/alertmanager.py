@@ -1,5 +1,5 @@
 """Alertmanager, API v2. It forgets what is not said again, so an open alert is re-sent every minute and each time
-stays valid for four; a resolve that got lost takes care of itself in that time."""
+stays valid for four. It forgets an end as well when it is restarted: ends are said again for a quarter of an hour."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class AlertmanagerSection(ChannelSection):
 @dataclass(frozen=True, slots=True)
 class Alertmanager:
     section: AlertmanagerSection
+    valid_seconds: float = VALID_SECONDS
 
     def send(self, notification: Notification, minimal: bool = False) -> Outcome:
         token = one_of("token", self.section.token, self.section.token_file)
@@ -52,25 +53,30 @@ class Alertmanager:
             return Retry(str(error))
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        body = encode([alert(notification, {} if minimal else self.section.labels, minimal)])
-        return post(f"{self.section.url.rstrip('/')}/api/v2/alerts", body, headers, notification.at, [key])
+        labels = {} if minimal else self.section.labels
+        body = encode([alert(notification, labels, minimal, self.valid_seconds)])
+        return post(f"{self.section.url.rstrip('/')}/api/v2/alerts", body, headers, notification.now, [key])
 
 
-def alert(notification: Notification, extra: dict[str, str], minimal: bool) -> dict[str, Any]:
-    """The labels are the identity: family, place and key, never a value that changes while it is open."""
-    incident, subject = notification.incident, notification.incident.subject
+def alert(
+    notification: Notification, extra: dict[str, str], minimal: bool, valid_seconds: float = VALID_SECONDS
+) -> dict[str, Any]:
+    """The labels are the identity: what the key stood for at first, never a value that changes while it is open."""
+    incident, face = notification.incident, notification.first_face
     labels = {
         **extra,
-        "alertname": incident.family,
-        "severity": notification.severity.label,
+        "alertname": face.family,
+        "severity": face.severity.label,
         "runwatch_key": notification.dedup_key,
-        "run": notification.run or "",
-        "node": subject.node or "",
-        "gpu": subject.gpu or "",
+        "run": face.run or "",
+        "node": face.node or "",
+        "gpu": face.gpu or "",
     }
-    starts_at = incident.opened_at if incident.opened_at is not None else notification.at
-    over = notification.kind == "resolved"
-    ends_at = max(starts_at + 1.0, notification.at if over else notification.at + VALID_SECONDS)
+    starts_at = min(incident.opened_at if incident.opened_at is not None else notification.at, notification.now)
+    ended_at = incident.resolved_at if incident.resolved_at is not None else notification.at
+    ends_at = max(
+        starts_at + 1.0, ended_at if notification.kind == "resolved" else notification.now + valid_seconds
+    )  # fmt: skip
     out: dict[str, Any] = {
         "labels": {name: one_line(value, 500) for name, value in labels.items() if value.strip()},
         "startsAt": _instant(starts_at),

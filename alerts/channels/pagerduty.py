@@ -47,7 +47,7 @@ class PagerDuty:
         except SecretError as error:
             return Retry(str(error))
         body = event(notification, routing_key, minimal)
-        return post(self.section.url, body, {"Content-Type": "application/json"}, notification.at, [routing_key])
+        return post(self.section.url, body, {"Content-Type": "application/json"}, notification.now, [routing_key])
 
 
 def event(notification: Notification, routing_key: str, minimal: bool) -> bytes:

@@ -65,7 +65,7 @@ class Slack:
             hook, token = self.section.hook, self.section.token
             if hook is not None:
                 url = hook.reveal()
-                return outcome(request(url, encode(body), headers, [url]), notification.at)
+                return outcome(request(url, encode(body), headers, [url]), notification.now)
             assert token is not None
             key = token.reveal()
         except SecretError as error:
@@ -79,7 +79,7 @@ class Slack:
 
     def _judged(self, answer: Answer | Outcome, notification: Notification) -> Outcome:
         """The API answers 200 with `ok: false` for most of what goes wrong."""
-        judged = outcome(answer, notification.at)
+        judged = outcome(answer, notification.now)
         if not isinstance(answer, Answer) or not isinstance(judged, Sent):
             return judged
         try:
@@ -88,7 +88,7 @@ class Slack:
         except (ValueError, AttributeError):
             return Retry("Slack answered something that is not JSON")
         if ok is not True:
-            wait = wait_seconds(answer.retry_after, notification.at, answer.date)
+            wait = wait_seconds(answer.retry_after, notification.now, answer.date)
             return Retry(f"Slack: {error}", wait) if error in RETRY_ERRORS else Rejected(f"Slack: {error}")
         self._remember(notification, stamp)
         return Sent(f"ts {stamp}")

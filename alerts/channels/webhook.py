@@ -49,8 +49,8 @@ class Webhook:
         except SecretError as error:
             return Retry(str(error))
         if key:
-            headers["X-Runwatch-Signature"] = signature(key, body, notification.at)
-        return post(url, body, headers, notification.at, [key])
+            headers["X-Runwatch-Signature"] = signature(key, body, notification.now)
+        return post(url, body, headers, notification.now, [key])
 
 
 def signature(secret: str, body: bytes, at: float) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import logging
 from itertools import pairwise
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from alerts.channels.pagerduty import PagerDuty, PagerDutySection
+from alerts.channels.webhook import Webhook, WebhookSection
 from alerts.secret import Secret
 from detectors.verdict import Subject
 from tests.alerts.delivery_samples import CHAT, PAGER, House, Scripted
@@ -131,6 +134,25 @@ def test_an_outage_of_three_hours_is_told_once_elsewhere_and_the_page_arrives_so
         len([one for _, one in chat.seen if one.incident.family == "delivery_failed.oncall" and one.kind == "resolved"])
         == 1
     )
+
+
+def test_a_webhook_that_refuses_old_signatures_takes_the_retry(tmp_path: Path, server: ScriptedServer) -> None:
+    clock = FakeClock()
+    hook = Webhook(WebhookSection(url=Secret(server.url("/hook")), secret=Secret(KEY)))
+    house = House(tmp_path, clock, {"hook": (hook, PAGER)})
+    server.script_forever(Answer(503))
+    house.run(3600, [fires(finding())], every=30)
+
+    def takes(body: bytes) -> Answer:
+        stamp, _, mac = server.requests[-1][1]["x-runwatch-signature"].partition(",v1=")
+        seconds = stamp.removeprefix("t=")
+        right = hmac.new(KEY.encode(), f"{seconds}.".encode() + body, hashlib.sha256).hexdigest()
+        return Answer(204 if mac == right and abs(clock.now - int(seconds)) < 300 else 401)
+
+    server.judge_with(takes)
+    house.run(600, [fires(finding())])
+    sent = [one for one in house.store.deliveries() if one.dedup_key == "tr7/stall"]
+    assert [(one.state, one.notification.kind) for one in sent] == [("sent", "opened")]
 
 
 def _checks_limits(body: bytes) -> Answer:

@@ -151,6 +151,17 @@ def fallbacks(channels: Mapping[str, BaseModel]) -> dict[str, str]:
     return out
 
 
+def check_resends(channels: Mapping[str, BaseModel], interval_seconds: float) -> None:
+    """ValueError where cycles are so far apart that an open alert would end by itself on the other side."""
+    for name, channel in channels.items():
+        every = chosen(channel)[0].traits.resend_seconds
+        if every is not None and interval_seconds > every:
+            raise ValueError(
+                f"channels.{name} forgets what is not said again every {every:g} s: daemon.interval_seconds may be at"
+                f" most {every:g}"
+            )
+
+
 def alert_policy(config: DaemonConfig) -> AlertPolicy:
     routes = [r for r in config.routes if r.escalate_after_minutes is None]
     later = [r for r in config.routes if r.escalate_after_minutes is not None]

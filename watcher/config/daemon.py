@@ -9,7 +9,14 @@ from ClusterShell.NodeSet import NodeSet, NodeSetException
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from watcher.config.acting import Action
-from watcher.config.alerting import Channels, MaintenanceSection, PagingSection, RouteSection, fallbacks
+from watcher.config.alerting import (
+    Channels,
+    MaintenanceSection,
+    PagingSection,
+    RouteSection,
+    check_resends,
+    fallbacks,
+)
 from watcher.config.detectors import detectors_model
 from watcher.config.listen import Listen, TlsSection
 from watcher.config.logs import LogConfig
@@ -153,6 +160,7 @@ class DaemonConfig(Section):
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two runs are called {doubled!r}")
         fallbacks(self.channels)
+        check_resends(self.channels, self.daemon.interval_seconds)
         for number, route in enumerate(self.routes):
             if unknown := next((name for name in route.to if name not in self.channels), None):
                 raise ValueError(f"routes[{number}].to: no channel is called {unknown!r}")

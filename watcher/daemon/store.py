@@ -236,11 +236,17 @@ class Store:
                 " owner=NULL, due_at=excluded.due_at, attempts=excluded.attempts,"
                 " first_attempt_at=excluded.first_attempt_at, finished_at=excluded.finished_at, error=excluded.error,"
                 " minimal=excluded.minimal, fell_back=excluded.fell_back",
-                (one.id, one.channel, one.dedup_key, one.notification.kind, one.state, one.created_at, one.due_at,
+                (one.id, one.channel, one.dedup_key, _kind(one), one.state, one.created_at, one.due_at,
                  one.attempts, one.first_attempt_at, one.finished_at, one.error, one.minimal, one.fell_back,
                  one.fallback_of, notification_to_json(one.notification)),
             )  # fmt: skip
             place = (one.channel, one.dedup_key)
+            if one.notification.repeated and one.state != "pending":  # once a minute: only the last one is kept
+                db.execute(
+                    "DELETE FROM outbox WHERE dedup_key = ?2 AND channel = ?1 AND kind = 'repeated' AND id < ?3"
+                    " AND state NOT IN ('pending', 'claimed')",
+                    (*place, one.id),
+                )
             if one.state == "sent" and one.notification.action == "trigger":
                 db.execute("INSERT OR REPLACE INTO accepted VALUES (?, ?, ?, ?)", (*place, now, one.fallback_of))
             elif one.state == "sent" and one.notification.action == "resolve":
@@ -322,6 +328,10 @@ def _migrate(db: sqlite3.Connection, path: Path) -> None:
 def _broken(error: Exception) -> bool:
     text = str(error)
     return "malformed" in text or "not a database" in text
+
+
+def _kind(delivery: Delivery) -> str:
+    return "repeated" if delivery.notification.repeated else delivery.notification.kind
 
 
 def _is_about(delivery: Delivery, incident: Incident) -> bool:

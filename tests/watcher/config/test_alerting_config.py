@@ -57,6 +57,7 @@ def test_every_channel_can_be_configured_and_the_policy_is_what_was_written(tmp_
         ("{console: }", "{console: , webhook: {url: x}}", "not console and webhook"),
         ("{console: }", "{consol: }", "consol"),
         ("routing_key: k", "routing_kex: k", "routing_kex"),
+        ("paging: {", "daemon: {interval_seconds: 120}\npaging: {", "channels.prom forgets what is not said again"),
     ],
 )
 def test_what_cannot_work_is_refused_with_its_place(tmp_path: Path, old: str, new: str, says: str) -> None:
