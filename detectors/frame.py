@@ -14,6 +14,7 @@ __all__ = [
 ]  # fmt: skip
 
 World = tuple[int, int | None, int | None]  # attempt, world size, batch size: what a pace belongs to
+ENDED_STATES = frozenset({"completed", "cancelled", "timeout", "failed", "node_fail", "preempted", "out_of_memory"})
 PhaseName = Literal["startup", "training", "evaluation", "checkpoint", "finished"]
 
 
@@ -139,7 +140,7 @@ class Attempt:
     world_size: int | None = None
     batch_size: int | None = None
     announced_restart_at: float | None = None  # the launcher said it starts again
-    stopped: str | None = None  # cancelled | time_limit: ended on purpose
+    stopped: str | None = None  # cancelled | time_limit | preempted | requeued: ended on purpose
     end_marker_at: float | None = None  # end-of-run marker or final step
     ended_early: bool = False  # the end marker came before the target: an exit on purpose, not a completion
     errors: tuple[RunError, ...] = ()
@@ -171,15 +172,28 @@ class LogSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
-    """What the scheduler says; the whole object is None where there is no such source."""
+    """What the scheduler says; the whole object is None where there is no such source.
 
-    state: str  # running | pending | completed | cancelled | timeout | failed | node_fail | unknown
+    state: running | pending | completed | cancelled | timeout | failed | node_fail | preempted | out_of_memory of the
+    job that runs, else of the next that waits, else of the last; gone: the job is no longer listed, how it ended is
+    not known; none: no job of this run was ever listed; unknown: the scheduler does not answer.
+    """
+
+    state: str
     job_id: str | None = None
     restarts: int = 0
     ends_by_at: float | None = None
     successor_waits: bool = False
     nodes: tuple[str, ...] = ()
     started_at: float | None = None  # when the job got its nodes
+    ended_at: float | None = None
+    held: bool = False  # what waits will not start by itself
+    reason: str = ""  # in the scheduler's own words
+
+    @property
+    def over(self) -> bool:
+        """The last job has ended, and none waits that would start by itself."""
+        return self.state in ENDED_STATES or self.state == "gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

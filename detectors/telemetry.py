@@ -28,6 +28,7 @@ class GpuReading:
     name: str = ""
     serial: str | None = None
     pci_bus_id: str | None = None
+    minor: int | None = None  # of its /dev/nvidiaN: how schedulers count
     state: GpuState = "ok"  # lost: NVML says GPU_IS_LOST; unreadable: any other error on the whole device
     error: str | None = None
     unread_seconds: float | None = None  # of one that does not answer: since it last did, when it was tried

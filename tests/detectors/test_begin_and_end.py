@@ -191,8 +191,9 @@ def test_a_run_that_a_person_cancelled_and_nobody_starts_again_is_told():
 def test_a_successor_that_waits_in_the_queue_is_a_restart():
     run = trained()
     died(run, 1810, LogEvent(event="error", kind="slurm_time_limit", message="DUE TO TIME LIMIT"))
-    run.fold.scheduler = Scheduler(state="timeout", successor_waits=True)
-    run.play(4000)
+    for until in range(2000, 4001, 200):
+        run.fold.observe_scheduler(START + until - 200, Scheduler(state="timeout", successor_waits=True))
+        run.play(until)
     assert told(run) == []
 
 

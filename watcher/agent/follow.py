@@ -39,6 +39,15 @@ class LogFollower:
         self._scan_at = float("-inf")
         self._turn = 0
         self._described: tuple[tuple[LogStatus, float | None], ...] = ()
+        self._changed = self._old = False
+
+    def follow(self, logs: Sequence[LogConfig], *, existed: bool) -> None:
+        """Other logs from the next poll on; what stays keeps its place. May be called from another thread.
+
+        existed: new ones have been written for a while, so that their old lines are history and not news.
+        """
+        self._logs = [(config, patterns_for(config.path, self._node)) for config in logs]
+        self._changed, self._old = True, existed
 
     def poll(self) -> list[FollowedEvent]:
         """The events of all lines that ended since the last poll, at most POLL_BYTES and POLL_SECONDS of them.
@@ -47,8 +56,10 @@ class LogFollower:
         """
         self._positions.save()
         now, monotonic = self._clock.time(), self._clock.monotonic()
-        if monotonic - self._scan_at >= LOOK_AGAIN_SECONDS:
-            self._scan(first=self._scan_at == float("-inf"))
+        if self._changed or monotonic - self._scan_at >= LOOK_AGAIN_SECONDS:
+            first = self._scan_at == float("-inf") or self._old
+            self._changed = self._old = False
+            self._scan(first=first)
             self._scan_at = monotonic
         sources = list(self._sources.values())
         for source in sources:
@@ -82,7 +93,11 @@ class LogFollower:
     def _scan(self, *, first: bool) -> None:
         """Which files there are: new ones are taken up, at most MAX_FILES, the last changed first."""
         unmatched = {}
-        for config, patterns in self._logs:
+        logs = self._logs
+        wanted = {config.path for config, _ in logs}
+        for path in [path for path, source in self._sources.items() if source.config.path not in wanted]:
+            self._sources.pop(path).close()
+        for config, patterns in logs:
             found = matches(patterns)
             if not found:
                 unmatched[config.path] = "waiting: no file matches yet"
@@ -96,7 +111,7 @@ class LogFollower:
                 beginning = Beginning(path, config, self._node, self._positions, self.tally)
                 self._sources[path] = Source(beginning, existed=existed)
         self._unmatched = unmatched
-        self._positions.follow({config.path for config, _ in self._logs})
+        self._positions.follow(wanted)
 
     def _make_room(self) -> bool:
         """Gives up a path of a wildcard that is gone or has been idle for long."""

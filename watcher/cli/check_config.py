@@ -65,6 +65,8 @@ def _daemon(path: Path, config: Any) -> list[str]:
     ]
     for run in config.runs:
         nodes = f"{len(run.nodes)} node{'s' if len(run.nodes) != 1 else ''}"
+        if run.match is not None:
+            nodes = f"nodes by {run.match.source()[0]}"
         logs = ", ".join(log.path for log in run.logs) or "what the agents follow"
         lines.append(f"  run       {run.name}: {nodes}, logs: {logs}")
     return [*lines, *(f"  note      {note}" for note in daemon_notes(config))]

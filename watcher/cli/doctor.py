@@ -39,7 +39,10 @@ def run(args: argparse.Namespace) -> int:
     clock = SystemClock(config.clock_scale, config.clock_epoch)
     with Console(stderr=True).status("looking") as status:
         daemon = _daemon(args.config)
-        scene = gather(config, build_sources(config, clock), clock, daemon, not args.no_page, status.update)
+        nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
+        scene = gather(
+            config, build_sources(config, clock, lambda: nodes), clock, daemon, not args.no_page, status.update
+        )
     account = list(_account(scene))
     if args.json:
         for about, line in account:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from ClusterShell.NodeSet import NodeSet, NodeSetException
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, model_validator
 
 from watcher.config.acting import Action
 from watcher.config.alerting import (
@@ -18,37 +17,20 @@ from watcher.config.alerting import (
     fallbacks,
 )
 from watcher.config.detectors import detectors_model
+from watcher.config.fleet import Fleet, FoundBy, check_name
 from watcher.config.listen import Listen, TlsSection
 from watcher.config.logs import LogConfig
 from watcher.config.telemetry import Progress, Telemetry
+from watcher.fleet._hostlist import Nodes
 
 if TYPE_CHECKING:
     Detectors = BaseModel
 else:
     Detectors = detectors_model()
 
-MAX_NODES = 50_000
-
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-def _nodes(value: Any) -> Any:
-    """A hostlist ("node[001-048],login1") or a list of them, each node once, in their order."""
-    texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-        raise ValueError('must be a hostlist like "node[001-048]" or a list of names')
-    try:
-        sets = [NodeSet(text) for text in texts]
-    except NodeSetException as error:
-        raise ValueError(f"not a hostlist: {error}") from None
-    if sum(len(nodes) for nodes in sets) > MAX_NODES:
-        raise ValueError(f"more than {MAX_NODES} nodes")
-    return tuple(dict.fromkeys(str(name) for nodes in sets for name in nodes))
-
-
-Nodes = Annotated[tuple[str, ...], BeforeValidator(_nodes)]
 
 
 class AgentsSection(Section):
@@ -128,8 +110,12 @@ class DaemonSection(Section):
 
 
 class RunSection(Section):
+    """nodes: those that it always has. match: who tells its jobs and their nodes instead; a `name` with placeholders
+    then is as many runs as there are values."""
+
     name: str = Field(min_length=1, max_length=120, pattern=r"^[^/\s][^/\n]*$")
     nodes: Nodes = ()
+    match: FoundBy | None = None
     logs: tuple[LogConfig, ...] = ()
     progress: Progress | None = None  # steps from metrics of the job
     logs_are_per_node: bool = False  # an error in a node's own log is tied to that node
@@ -138,6 +124,13 @@ class RunSection(Section):
     currency: str = "USD"
     detectors: Detectors | None = None
 
+    @model_validator(mode="after")
+    def _one_source(self) -> RunSection:
+        if self.match is not None and self.nodes:
+            raise ValueError("give nodes or match: who tells the nodes of this run?")
+        check_name(self.name, self.match)
+        return self
+
 
 class DaemonConfig(Section):
     """The whole file. `clock_scale` and `clock_epoch` are for tests alone: the process lives that many times faster."""
@@ -145,6 +138,7 @@ class DaemonConfig(Section):
     ELSEWHERE: ClassVar[dict[str, str]] = {"agent": "belongs in the agent's own file, for `runwatch agent`"}
     daemon: DaemonSection = DaemonSection()
     runs: tuple[RunSection, ...] = ()
+    fleet: Fleet = Fleet()
     detectors: Detectors | None = None
     channels: Channels = Field(default_factory=dict)
     routes: tuple[RouteSection, ...] = ()

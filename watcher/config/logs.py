@@ -109,7 +109,9 @@ class LogPatterns(_Section):
 class LogConfig(_Section):
     """One log, or many behind a pattern.
 
-    path: may hold `*`, `?`, `[...]` and `**` (any depth); `%N` stands for the node's name. format: only this one
+    path: may hold `*`, `?`, `[...]` and `**` (any depth); `%N` stands for the node's name. Where the daemon reads the
+    log of a run that Slurm tells of, also Slurm's `%j`, `%x`, `%A`, `%a`, `%u`, and `%stdout` alone is what the job
+    writes to. format: only this one
     (default: found by what the lines are). from_start: read a log that is already there from its first line, not from
     its last few MiB. tail: who reads it, the agent of each node, or the daemon where the file is shared.
     """
@@ -128,6 +130,8 @@ class LogConfig(_Section):
 
     @model_validator(mode="after")
     def _absolute(self) -> LogConfig:
+        if self.path == "%stdout" and self.tail == "daemon":
+            return self
         if not self.path.startswith("/"):
             raise ValueError(f"path: {self.path!r} is relative; give the whole path, as /data/logs/*.out")
         return self

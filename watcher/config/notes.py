@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from alerts.secret import SecretError, secret_file
+from watcher.config.fleet import fleet_notes
 from watcher.config.load import dotted
 from watcher.config.telemetry import telemetry_notes
 
@@ -34,7 +35,7 @@ def daemon_notes(config: DaemonConfig) -> list[str]:
     if not config.runs:
         notes.append("runs: none, nothing is watched")
     for number, run in enumerate(config.runs):
-        if not run.nodes and not run.logs and run.progress is None:
+        if not run.nodes and run.match is None and not run.logs and run.progress is None:
             notes.append(f"runs[{number}]: {run.name} has neither nodes nor logs, nothing of it can be seen")
     if not config.channels:
         notes.append("channels: none, nobody will be paged")
@@ -42,7 +43,7 @@ def daemon_notes(config: DaemonConfig) -> list[str]:
         notes.append("routes: none takes every critical incident, some may reach nobody")
     if not config.daemon.agents.ask and not config.daemon.telemetry:
         notes.append("daemon.agents.ask is false and daemon.telemetry is empty: nothing is known of any GPU")
-    return [*notes, *telemetry_notes(config.daemon.telemetry), *unreadable_files(config)]
+    return [*notes, *fleet_notes(config), *telemetry_notes(config.daemon.telemetry), *unreadable_files(config)]
 
 
 def _takes_all(route: Any) -> bool:

@@ -19,8 +19,10 @@ from watcher.daemon.acting import Actor
 from watcher.daemon.answer import Answer, AnswerSource
 from watcher.daemon.dead_man import DeadManSwitch
 from watcher.daemon.evaluate import Evaluator, watching
+from watcher.daemon.fleet import FleetWatch
 from watcher.daemon.fold import RunFold
 from watcher.daemon.lateness import lateness
+from watcher.daemon.ledger import Ledger
 from watcher.daemon.merge import merge
 from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
@@ -71,6 +73,8 @@ class Daemon:
     dead_man: DeadManSwitch | None = None
     actor: Actor | None = None
     silences: Silences | None = None
+    fleet: FleetWatch | None = None  # puts the runs that it finds into `runs`
+    ledger: Ledger = field(default_factory=Ledger)
     config_hash: str = ""
     on_transitions: Callable[[Sequence[Transition]], None] = lambda transitions: None
     evaluator: Evaluator = field(default_factory=Evaluator)
@@ -102,6 +106,9 @@ class Daemon:
         self.health.ticks_count += 1
 
     async def _cycle(self) -> None:
+        if self.fleet is not None:
+            for name in await self.fleet.update(self.clock.time()):
+                await asyncio.to_thread(self._drop, name)
         note = self.recorder.note if self.recorder is not None else None
         told = await asyncio.gather(*(source.ask_all(note) for source in self.sources))
         self.answers = merge(told)
@@ -113,8 +120,9 @@ class Daemon:
                 if node in self.answers:
                     with self._guarded(run.fold):
                         run.fold.observe(self.answers[node])
-        reads = await asyncio.gather(*(logs.read() for logs in self.shared_logs), return_exceptions=True)
-        for logs, read in zip(self.shared_logs, reads, strict=True):
+        readers = [*self.shared_logs, *(self.fleet.readers if self.fleet is not None else ())]
+        reads = await asyncio.gather(*(logs.read() for logs in readers), return_exceptions=True)
+        for logs, read in zip(readers, reads, strict=True):
             with self._guarded(logs.fold):
                 if isinstance(read, BaseException):
                     raise read
@@ -156,6 +164,8 @@ class Daemon:
         judged = [lateness(self.health.tick_seconds, self.interval_seconds)]
         if self.actor is not None:
             judged += self.actor.judged(now)
+        if self.fleet is not None:
+            judged += self.fleet.judged()
         for run in self.runs:
             with self._guarded(run.fold):
                 frame = run.fold.frame(now)
@@ -163,6 +173,12 @@ class Daemon:
                 judged += self.evaluator.judge(frame, run.detectors)
         judged += [watching(run.fold.settings.name, self._failed.get(run.fold.settings.name)) for run in self.runs]
         return judged
+
+    def _drop(self, run: str) -> None:
+        """A found run whose last job ended a day ago: nothing will be said of it any more."""
+        self.frames.pop(run, None)
+        for incident in [i for i in self.desk.incidents.values() if i.run == run and i.state != "resolved"]:
+            self.desk.close(incident.key, "its last job ended a day ago", "runwatch")
 
     def _jobs(self) -> dict[str, str]:
         """run -> id of its job, where a scheduler tells it."""

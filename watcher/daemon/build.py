@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from alerts.ack_link import KEY_BYTES
@@ -21,14 +21,18 @@ from watcher.config.acting import action_rules
 from watcher.config.alerting import alert_policy, build_channels, fallbacks
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.config.detectors import settled
+from watcher.config.fleet import build_feeds
 from watcher.config.telemetry import build_progress, build_telemetry
 from watcher.daemon.acting import Actor
+from watcher.daemon.addresses import Addresses
 from watcher.daemon.answer import AnswerSource
 from watcher.daemon.app import Daemon
 from watcher.daemon.collect import Collector
 from watcher.daemon.dead_man import DeadManSwitch
 from watcher.daemon.evaluate import build_detectors
+from watcher.daemon.fleet import FleetWatch
 from watcher.daemon.fold import RunFold, RunSettings
+from watcher.daemon.job_logs import JobLogs
 from watcher.daemon.ledger import Ledger
 from watcher.daemon.pipeline import WatchedRun
 from watcher.daemon.pushed import Pushed
@@ -36,6 +40,7 @@ from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import LogReader, SharedLogs
 from watcher.daemon.silences import Silences
 from watcher.daemon.store import Store
+from watcher.telemetry._api import NodesNow
 from watcher.tls import ClientTls
 from watcher.tokens import NodeTokens
 
@@ -43,6 +48,7 @@ log = logging.getLogger(__name__)
 SAVE_SECONDS = 60.0
 PRUNE_SECONDS = 86_400.0
 LEDGER = "ledger"
+FLEET = "fleet"
 
 
 class Keeper:
@@ -51,8 +57,8 @@ class Keeper:
     Once a day, and soon after the start, it lets the store forget what ended months ago.
     """
 
-    def __init__(self, store: Store, ledger: Ledger, clock: Clock) -> None:
-        self._store, self._ledger, self._clock = store, ledger, clock
+    def __init__(self, store: Store, ledger: Ledger, clock: Clock, fleet: FleetWatch | None = None) -> None:
+        self._store, self._ledger, self._clock, self._fleet = store, ledger, clock, fleet
         self._due_at = clock.monotonic() + SAVE_SECONDS
         self._prune_at = self._due_at
         self._struck = len(ledger.all())
@@ -66,6 +72,8 @@ class Keeper:
         try:
             for run in runs:
                 self._store.put_state(f"run/{run.fold.settings.name}", run.fold.dump(), now)
+            if self._fleet is not None:
+                self._store.put_state(FLEET, self._fleet.dump(), now)
             self._store.put_state(LEDGER, json.dumps(self._ledger.dump()).encode(), now)
             if tick >= self._prune_at:
                 self._prune_at = tick + PRUNE_SECONDS
@@ -78,7 +86,14 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
     """Takes up what an earlier process left. Raises JournalError where the database cannot be read."""
     section = config.daemon
     ledger = _ledger(store)
-    runs = [_run(run, config, ledger, store) for run in config.runs]
+    configured = [run for run in config.runs if run.match is None]
+    runs = [_run(run, run.name, config, ledger, store) for run in configured]
+    readers = [
+        reader
+        for run, watched in zip(configured, runs, strict=True)
+        for reader in _readers(run, watched, section.database, clock)
+    ]
+    fleet = _fleet(config, runs, ledger, store, clock)
     channels = build_channels(config.channels)
     outbox = Outbox(
         list(channels), clock, store, warn=log.warning, fallbacks=fallbacks(config.channels),
@@ -88,21 +103,19 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         store, outbox, alert_policy(config), clock, hysteresis=config.paging.hysteresis(),
         public_url=section.public_url, link_key=_link_key(store, clock), warn=log.warning,
     )  # fmt: skip
-    keeper = Keeper(store, ledger, clock)
+    keeper = Keeper(store, ledger, clock, fleet)
     recording, dead_man = section.recording, section.dead_man
     daemon = Daemon(
         runs=runs,
-        sources=build_sources(config, clock),
+        sources=build_sources(config, clock, lambda: nodes_of(runs)),
         desk=desk,
         workers=[Worker(name, channel, outbox) for name, channel in channels.items()],
         clock=clock,
         interval_seconds=section.interval_seconds,
         save=keeper,
-        shared_logs=[
-            reader
-            for run, watched in zip(config.runs, runs, strict=True)
-            for reader in _readers(run, watched, section.database, clock)
-        ],
+        shared_logs=readers,
+        fleet=fleet,
+        ledger=ledger,
         recorder=Recorder(recording.path, recording.file_bytes, recording.keep_files) if recording else None,
         dead_man=DeadManSwitch(_url(dead_man.url, dead_man.url_file), dead_man.interval_seconds) if dead_man else None,
         silences=Silences(desk, store, clock),
@@ -112,18 +125,17 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
     return daemon, keeper
 
 
-def build_sources(config: DaemonConfig, clock: Clock) -> list[AnswerSource]:
-    """Whoever tells of the nodes. Raises TlsError."""
+def build_sources(config: DaemonConfig, clock: Clock, nodes: NodesNow) -> list[AnswerSource]:
+    """Whoever tells of the nodes. `nodes`: those of all runs at this moment. Raises TlsError."""
     agents = config.daemon.agents
-    nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
     sources: list[AnswerSource] = []
     tokens = node_tokens(config)
     if agents.ask:
         tls = ClientTls(agents.ca_file) if agents.tls or agents.ca_file is not None else None
-        sources.append(Collector(addresses(config), clock, tokens, agents.timeout_seconds, tls))
+        sources.append(Collector(Addresses(agents, nodes), clock, tokens, agents.timeout_seconds, tls))
     if agents.push:
-        sources.append(Pushed(lambda: [node for node in nodes if agents.pushes(node)], clock, tokens))
-    return [*sources, *build_telemetry(config.daemon.telemetry, lambda: nodes, clock)]
+        sources.append(Pushed(lambda: [node for node in nodes() if agents.pushes(node)], clock, tokens))
+    return [*sources, *build_telemetry(config.daemon.telemetry, nodes, clock)]
 
 
 def node_tokens(config: DaemonConfig) -> NodeTokens:
@@ -131,40 +143,52 @@ def node_tokens(config: DaemonConfig) -> NodeTokens:
     return NodeTokens(token_of(agents.token_file), token_of(agents.master_file))
 
 
-def addresses(config: DaemonConfig) -> Mapping[str, str]:
-    """node -> http[s]://HOST:PORT for every node of every run that has an agent."""
-    agents = config.daemon.agents
-    usual = "https" if agents.tls or agents.ca_file is not None else "http"
-    out = {}
-    for node in dict.fromkeys(node for run in config.runs for node in run.nodes if agents.asks(node)):
-        place = agents.addresses.get(node, node)
-        scheme, sign, rest = place.partition("://")
-        host = rest if sign else place
-        has_port = host.rpartition(":")[2].isdigit() and (host.count(":") == 1 or "]:" in host)
-        out[node] = f"{scheme if sign else usual}://{host if has_port else f'{host}:{agents.port}'}"
-    return out
+def nodes_of(runs: Iterable[WatchedRun]) -> list[str]:
+    """Each node once."""
+    return list(dict.fromkeys(node for run in runs for node in run.fold.nodes))
+
+
+def _fleet(
+    config: DaemonConfig, runs: list[WatchedRun], ledger: Ledger, store: Store, clock: Clock
+) -> FleetWatch | None:
+    """None where no run is found by a source."""
+    feeds = build_feeds(config, clock)
+    if not feeds:
+        return None
+    sections = {run.name: run for run in config.runs}
+
+    def make(rule: str, name: str) -> tuple[WatchedRun, list[LogReader]]:
+        watched = _run(sections[rule], name, config, ledger, store)
+        return watched, list(_readers(sections[rule], watched, config.daemon.database, clock))
+
+    fleet = FleetWatch(feeds, make, runs, clock)
+    fleet.restore(store.get_state(FLEET))
+    return fleet
 
 
 def token_of(path: Path | None) -> Secret | None:
     return secret_file(path) if path is not None else None
 
 
-def _run(section: RunSection, config: DaemonConfig, ledger: Ledger, store: Store) -> WatchedRun:
-    fold = run_fold(section, config, ledger, store.get_state(f"run/{section.name}"))
+def _run(section: RunSection, name: str, config: DaemonConfig, ledger: Ledger, store: Store) -> WatchedRun:
+    fold = run_fold(section, config, ledger, store.get_state(f"run/{name}"), name)
     configs, modes = settled(config.detectors, section.detectors)
     return WatchedRun(fold, build_detectors(load_plugins(), configs, modes))
 
 
-def run_fold(section: RunSection, config: DaemonConfig, ledger: Ledger, saved: bytes | None) -> RunFold:
-    """The run as its config says, with what was learnt before."""
+def run_fold(
+    section: RunSection, config: DaemonConfig, ledger: Ledger, saved: bytes | None, name: str | None = None
+) -> RunFold:
+    """The run as its config says, with what was learnt before. `name`: of one that was found, where it has its own."""
     settings = RunSettings(
-        name=section.name,
+        name=section.name if name is None else name,
         nodes=section.nodes,
         interval_seconds=config.daemon.interval_seconds,
         expected_gpus=section.expected_gpus,
         gpu_hour_price=section.gpu_hour_price,
         currency=section.currency,
         logs_are_per_node=section.logs_are_per_node,
+        follows=section.match is not None,
     )
     fold = RunFold(settings, ledger)
     if saved is not None:
@@ -206,9 +230,13 @@ def _readers(run: RunSection, watched: WatchedRun, database: Path, clock: Clock)
     logs = [item for item in run.logs if item.tail == "daemon"]
     if not logs:
         return
-    safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in run.name)
+    name = watched.fold.settings.name
+    safe = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)
     state = database.with_name(f"{database.stem}.logs.{safe}.json")
-    yield SharedLogs(watched.fold, LogFollower(logs, "daemon", state, clock), clock)
+    if run.match is not None:
+        yield JobLogs(watched.fold, logs, LogFollower((), "daemon", state, clock), clock)
+    else:
+        yield SharedLogs(watched.fold, LogFollower(logs, "daemon", state, clock), clock)
 
 
 def _url(url: str | None, file: Path | None) -> Secret:

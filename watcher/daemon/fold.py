@@ -14,19 +14,24 @@ from detectors.frame import Attempt, Frame, Learnt, LogSource, PowerBand, Schedu
 from detectors.telemetry import GpuRef, History, NodeView
 from watcher.daemon.answer import Answer
 from watcher.daemon.history import HistoryRing
+from watcher.daemon.launches import Launches, no_job
 from watcher.daemon.learning import SpinWhileStepping, power_band
 from watcher.daemon.ledger import Ledger
 from watcher.daemon.nodes import NodeFold
+from watcher.daemon.placement import Placement, places_of
 from watcher.daemon.progress import RunProgress
-from watcher.daemon.saved import dump_node, dump_progress, load_band, load_node, load_progress
+from watcher.daemon.saved import dump_node, dump_progress, load_band, load_node, load_progress, load_scheduler
 from watcher.daemon.strikes import Strikes
 from watcher.events import LogEvent
+from watcher.fleet._api import Place
+from watcher.fleet._group import Ended
 from watcher.snapshot import LogLine, LogStatus, XidLine
 
 RELEARN_SECONDS = 60.0
 HELD_AGAIN = BUSY_SHARE = 0.5  # share of the GPUs
 TAIL_LINES = 20
 SEEN_FILES = 10_000
+SCHEDULER_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,7 @@ class RunSettings:
     currency: str = "USD"
     expected_start_at: float | None = None
     logs_are_per_node: bool = False  # each node's log tells of that node only
+    follows: bool = False  # a fleet source tells the nodes
 
 
 class RunFold:
@@ -50,8 +56,10 @@ class RunFold:
         self.settings = settings
         self.ledger = ledger if ledger is not None else Ledger()
         self._strikes = Strikes(settings.name, self.ledger)
-        self.nodes: dict[str, NodeFold] = {name: NodeFold(name, settings.expected_gpus) for name in settings.nodes}
-        self.scheduler: Scheduler | None = None
+        self._placement = Placement(settings.nodes, settings.expected_gpus)
+        self._scheduler: Scheduler | None = None
+        self._scheduler_at = 0.0
+        self._launches = Launches()
         self._progress = RunProgress(on_working=self._working)
         self._history = HistoryRing()
         self._band: PowerBand | None = None
@@ -64,23 +72,31 @@ class RunFold:
         self._files: dict[tuple[str | None, str], str] = {}  # which file a path led to
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._busy_since: float | None = None
-        self._let_go = False  # all GPUs were seen free since the last step
+        self._let_go: int | None = None  # the attempt all of whose GPUs were seen free since its last step
+
+    @property
+    def nodes(self) -> dict[str, NodeFold]:
+        """Those of the run at present."""
+        return self._placement.nodes
 
     # -- what comes in -------------------------------------------------------------------------------------------
 
     def observe(self, answer: Answer) -> None:
         """An agent's answer or its failure."""
-        node = self.nodes.setdefault(answer.node, NodeFold(answer.node, self.settings.expected_gpus))
-        snapshot = answer.snapshot
-        if snapshot is None:
+        node = self._placement.node(answer.node)
+        if answer.snapshot is None:
             node.failed(answer.error or "no answer")
             return
+        snapshot = self._placement.own(answer.node, answer.snapshot)
         for kind, gpu in node.answered(answer.received_at, snapshot):
             self._strikes.of_gpu(answer.received_at, answer.node, kind, gpu)
         for event in snapshot.events:
             if isinstance(event, XidLine):
                 self._strikes.of_xid(answer.received_at, answer.node, event, snapshot.gpus)
-        lines = [event for event in snapshot.events if isinstance(event, LogLine)]
+        earlier = self._placement.is_earlier
+        lines = [
+            e for e in snapshot.events if isinstance(e, LogLine) and not earlier(answer.received_at - e.age_seconds)
+        ]
         self._take_lines(answer.received_at, lines, answer.node)
         self._statuses(answer.received_at, snapshot.logs, answer.node)
 
@@ -95,6 +111,31 @@ class RunFold:
         self._progress.event(at, event, node)
         if event.event == "error":
             self._tie_error(node)
+        self._note_end(attempt)
+
+    def observe_scheduler(self, now: float, scheduler: Scheduler, ended: Iterable[Ended] = ()) -> None:
+        """What the scheduler says of the run's jobs; `ended`: launches that are over, and how."""
+        attempt = self._progress.attempt.number
+        if scheduler.state == "none" and self._scheduler is not None:
+            scheduler = no_job(self._scheduler)
+        self._scheduler, self._scheduler_at = scheduler, now
+        ended = [replace(one, node=self._node_of(one.node)) for one in ended]
+        self._launches.observe(self._progress, now, scheduler, ended)
+        self._note_end(attempt)
+
+    def set_nodes(self, places: Sequence[Place], since_at: float | None = None) -> None:
+        """The run's nodes from now on. `since_at`: when this launch got them, so that older lines are not its own."""
+        self._placement.since_at = since_at
+        if not self._placement.move(places):
+            return
+        self._history.keep(self.nodes)
+        self._band, self._band_of = None, ()
+        for known in (self._sources, self._files):
+            for key in [key for key in known if key[0] is not None and key[0] not in self.nodes]:
+                del known[key]
+
+    def _note_end(self, attempt: int) -> None:
+        """`attempt` was the present one; what ended it, where that is another now, may be a strike."""
         if self._progress.attempt.number != attempt and self._progress.past:
             self._strikes.of_end(self._progress.past[-1].cause, self.nodes.values())
 
@@ -183,8 +224,8 @@ class RunFold:
             history=history,
             log_sources=tuple(self._sources.values()),
             log_tail=tuple(self._tail),
-            strikes=self.ledger.of(self.nodes),
-            scheduler=self.scheduler,
+            strikes=self.ledger.of({*self.nodes, *self._progress.attempt.nodes}),
+            scheduler=self._scheduler_now(now),
             last_checkpoint_at=self._progress.saves.completed_at,
             last_checkpoint_step=self._progress.saves.completed_step,
             save_started_at=self._progress.saves.started_at,
@@ -219,17 +260,25 @@ class RunFold:
         if held is None:
             return
         if held == 0.0:
-            self._let_go = self._progress.steps_seen > 0
-        elif held >= HELD_AGAIN and self._let_go:
-            self._let_go = False
-            self._progress.new_launch(now)
+            self._let_go = self._progress.attempt.number if self._progress.steps_seen else None
+        elif held >= HELD_AGAIN and self._let_go is not None:
+            if self._let_go == self._progress.attempt.number:  # else its launch has been told otherwise
+                self._progress.new_launch(now)
+            self._let_go = None
 
     def _attempt(self) -> Attempt:
         """The present attempt with its nodes, which it keeps when it is past."""
-        nodes = self.scheduler.nodes if self.scheduler is not None and self.scheduler.nodes else tuple(self.nodes)
-        if self._progress.attempt.nodes != nodes:
+        nodes = tuple(self.nodes)
+        if nodes and self._progress.attempt.nodes != nodes:
             self._progress.attempt = replace(self._progress.attempt, nodes=nodes)
         return self._progress.attempt
+
+    def _scheduler_now(self, now: float) -> Scheduler | None:
+        """What it said last counts for a while when it does not answer; then its state is unknown, never "no job"."""
+        told = self._scheduler
+        if told is None or now - self._scheduler_at <= SCHEDULER_SECONDS:
+            return told
+        return replace(told, state="unknown", reason="the scheduler does not answer", ends_by_at=None)
 
     def _learnt(self) -> Learnt:
         gaps = {name: stats for name, g in self._progress.gaps.items() if (stats := g.stats()) is not None}
@@ -276,6 +325,9 @@ class RunFold:
                 "spin_seconds": self._spin.longest_seconds,
                 "read_to": self._read_to,
                 "nodes": {node.name: dump_node(node) for node in self.nodes.values()},
+                "placement": self._placement.dump(),
+                "launches": self._launches.dump(),
+                "scheduler": None if self._scheduler is None else [self._scheduler_at, asdict(self._scheduler)],
             },
             separators=(",", ":"),
         ).encode()
@@ -284,18 +336,26 @@ class RunFold:
         """Take over what `dump` wrote. Raises ValueError where it cannot be read; the fold then is as it was."""
         try:
             state = json.loads(data)
+            places, since_at = places_of(state["placement"]) if "placement" in state else ([], None)
+            names = [place.node for place in places] if self.settings.follows else self.nodes
+            launches = Launches.load(state["launches"]) if "launches" in state else Launches()
+            told_at, scheduler = load_scheduler(state.get("scheduler"))
             progress = load_progress(state["progress"])
             band = load_band(state["band"])
             band_of = tuple(state["band_of"])
-            gpus = [GpuRef(*raw) for raw in state["gpus"] if raw[0] in self.nodes]
+            gpus = [GpuRef(*raw) for raw in state["gpus"] if raw[0] in names]
             spin = SpinWhileStepping(float(state["spin_seconds"]))
             read_to = {str(file): int(offset) for file, offset in state["read_to"].items()}
-            nodes = {name: load_node(name, raw) for name, raw in state["nodes"].items() if name in self.nodes}
+            nodes = {name: load_node(name, raw) for name, raw in state["nodes"].items() if name in names}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"the saved state of run {self.settings.name} cannot be read: {error!r}") from error
         progress.on_working = self._working
         self._progress, self._band, self._band_of, self._spin = progress, band, band_of, spin
         self._read_to = read_to
+        if self.settings.follows:
+            self._placement.move(places)
+            self._placement.since_at = since_at
+            self._launches, self._scheduler, self._scheduler_at = launches, scheduler, told_at
         self._history.expect(gpus)
         for name, node in nodes.items():
             node.expected = self.nodes[name].expected

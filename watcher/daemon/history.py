@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,16 @@ class HistoryRing:
     def expect(self, gpus: Iterable[GpuRef]) -> None:
         """Columns in a given order before their first reading, so that what was learnt per column fits again."""
         self._make_columns([(ref.node, GpuReading(uuid=ref.uuid, index=ref.index, name=ref.name)) for ref in gpus])
+
+    def keep(self, nodes: Container[str]) -> None:
+        """Drops the columns of all other nodes."""
+        kept = [place for place, gpu in enumerate(self._gpus) if gpu.node in nodes]
+        if len(kept) == len(self._gpus):
+            return
+        self._gpus = [self._gpus[place] for place in kept]
+        self._column = {(gpu.node, gpu.uuid): place for place, gpu in enumerate(self._gpus)}
+        self._data = {name: table[:, kept] for name, table in self._data.items()}
+        self._limit = self._limit[kept]
 
     def append(self, at: float, readings: Iterable[tuple[str, Sequence[GpuReading]]]) -> None:
         """One row at `at` from the fresh readings of each node; what is absent is NaN."""

@@ -129,8 +129,7 @@ def build_app(
         return _json({"actions": deeds, "not_done": waiting, "now": daemon.clock.time()})
 
     def suspects(request: Request) -> Response:
-        ledger = daemon.runs[0].fold.ledger if daemon.runs else None
-        return _json({"strikes": ledger.dump() if ledger is not None else [], "now": daemon.clock.time()})
+        return _json({"strikes": daemon.ledger.dump(), "now": daemon.clock.time()})
 
     routes = [
         Route("/healthz", healthz),

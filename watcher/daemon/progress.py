@@ -60,7 +60,7 @@ class RunProgress:
         if self.last_line_at is None or at > self.last_line_at:
             self.last_line_at = at
         if self.attempt.started_at is None:
-            self._begin(at)
+            self.begin(at)
 
     def event(self, at: float, event: LogEvent, node: str | None = None) -> None:
         """One event of a log, in order of arrival; `node`: whose own log it is, where logs are per node."""
@@ -80,7 +80,8 @@ class RunProgress:
 
     # -- attempts ------------------------------------------------------------------------------------------------
 
-    def _begin(self, at: float) -> None:
+    def begin(self, at: float) -> None:
+        """A new attempt, whatever the present one says."""
         if self.attempt.started_at is not None:
             self.past.append(self._summary(at))
         number = self.attempt.number + (self.attempt.started_at is not None)
@@ -118,26 +119,26 @@ class RunProgress:
         )
 
     @property
-    def _over(self) -> bool:
+    def over(self) -> bool:
         """Something in this attempt says that it ended; the next launch is a new one."""
         attempt = self.attempt
         return bool(attempt.errors or attempt.stopped or attempt.end_marker_at is not None)
 
     def new_launch(self, at: float) -> None:
         """A launch is seen (banner, new process set, requeue). Within a start-up it is still the same one."""
-        if self.attempt.started_at is None or self.steps_seen or self._over:
-            self._begin(at)
+        if self.attempt.started_at is None or self.steps_seen or self.over:
+            self.begin(at)
 
     def another_file(self, at: float) -> None:
         """The log's path leads to another file: a rotation while the run goes on, a new launch after its end."""
-        if self._over:
-            self._begin(at)
+        if self.over:
+            self.begin(at)
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
     def _step(self, at: float, event: LogEvent, step: int) -> None:
         if self._is_restart(step, event):
-            self._begin(at)
+            self.begin(at)
         if event.rank is not None:
             self.rank_steps[event.rank] = max(step, self.rank_steps.get(event.rank, step))
         if event.total_steps is not None:
@@ -174,7 +175,7 @@ class RunProgress:
             return False  # this rank is only behind
         usual = [b.step - a.step for a, b in pairwise(self.records)]
         stride = max(usual[-8:], default=1)
-        return self._over or self.last_step - step > 3 * stride
+        return self.over or self.last_step - step > 3 * stride
 
     def _world(self, event: LogEvent) -> None:
         batch, world = event.batch_size, event.world_size
@@ -297,6 +298,18 @@ class RunProgress:
         )
         if len(self.attempt.errors) < ERRORS:
             self.attempt = replace(self.attempt, errors=(*self.attempt.errors, error))
+
+    def failed(self, error: RunError) -> None:
+        """An end that somebody else tells of than the log."""
+        if len(self.attempt.errors) < ERRORS:
+            self.attempt = replace(self.attempt, errors=(*self.attempt.errors, error))
+
+    def exited(self, at: float, goes_on: bool) -> None:
+        """The launch left with exit code 0 at `at`. `goes_on`: another one waits, so it was not the end of the run."""
+        if self.over:
+            return
+        target = self.total_steps is None or (self.last_step is not None and self.last_step >= self.total_steps)
+        self.attempt = replace(self.attempt, end_marker_at=at, ended_early=goes_on or not target)
 
     # -- what is seen of it --------------------------------------------------------------------------------------
 

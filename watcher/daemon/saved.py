@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from detectors.frame import Attempt, PastAttempt, Phase, PowerBand, RunError, StepRecord
+from detectors.frame import Attempt, PastAttempt, Phase, PowerBand, RunError, Scheduler, StepRecord
 from watcher.daemon.gaps import Gaps
 from watcher.daemon.nodes import NodeFold
 from watcher.daemon.pace import PaceKeeper
@@ -57,6 +57,13 @@ def load_band(raw: dict[str, Any] | None) -> PowerBand | None:
     if raw is None:
         return None
     return PowerBand(**{**raw, "median_watts": tuple(raw["median_watts"]), "spread_watts": tuple(raw["spread_watts"])})
+
+
+def load_scheduler(raw: list[Any] | None) -> tuple[float, Scheduler | None]:
+    """When it was told, and what."""
+    if raw is None:
+        return 0.0, None
+    return float(raw[0]), Scheduler(**{**raw[1], "nodes": tuple(raw[1]["nodes"])})
 
 
 def dump_node(node: NodeFold) -> dict[str, Any]:

@@ -58,6 +58,8 @@ async def serve(
             await stack.enter_async_context(source)
         for logs in daemon.shared_logs:
             await stack.enter_async_context(logs)
+        if daemon.fleet is not None:
+            await stack.enter_async_context(daemon.fleet)
         for worker in daemon.workers:
             worker.start()
         await cycle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,8 @@ class Card:
                 self.fixed[key] = text(call())
             except (nvml.NVMLError, AttributeError, ValueError):  # ValueError: bytes that are no text
                 continue
+        with contextlib.suppress(nvml.NVMLError, AttributeError, TypeError):
+            self.fixed["minor"] = int(nvml.nvmlDeviceGetMinorNumber(handle))
         self.asking = ""
         self._reads = 0
         self._answered: set[str] = set()

@@ -7,7 +7,7 @@ import pytest
 from watcher.cli.main import main
 from watcher.config.daemon import DaemonConfig
 from watcher.config.load import load
-from watcher.daemon.build import addresses
+from watcher.daemon.addresses import Addresses
 
 
 def check(tmp_path, capsys, text: str) -> tuple[int, str]:
@@ -38,7 +38,8 @@ def test_nobody_to_ask_is_said(tmp_path, capsys):
 def test_only_nodes_that_have_an_agent_are_asked(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text('daemon: {agents: {ask: "n[1-2]"}}\nruns: [{name: a, nodes: "n[1-4]"}]\n')
-    assert list(addresses(load(file, DaemonConfig))) == ["n1", "n2"]
+    made = load(file, DaemonConfig)
+    assert list(Addresses(made.daemon.agents, lambda: made.runs[0].nodes)) == ["n1", "n2"]
 
 
 @pytest.mark.parametrize(

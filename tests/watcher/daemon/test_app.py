@@ -47,7 +47,9 @@ class House:
         desk = AlertDesk(self.store, Outbox([], self.clock, self.store), AlertPolicy(channels={}), self.clock)
         watched = WatchedRun(self.run.fold, detectors or build_detectors(load_plugins()))
         self.agents = Script(self.run, self.clock)
-        self.daemon = Daemon([watched], [self.agents], desk, (), self.clock, 10.0, save=lambda runs: None)  # type: ignore[arg-type]
+        self.daemon = Daemon(
+            [watched], [self.agents], desk, (), self.clock, 10.0, save=lambda runs: None, ledger=self.run.fold.ledger
+        )  # type: ignore[arg-type]
 
     def cycles(self, count: int, seconds: float = 10.0) -> None:
         async def play() -> None:

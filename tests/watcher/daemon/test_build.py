@@ -10,12 +10,17 @@ from tests.alerts.incident_samples import clear, finding, fires
 from tests.support.runs import ScriptedRun
 from watcher.clock import FakeClock
 from watcher.config.daemon import DaemonConfig
-from watcher.daemon.build import addresses, build
+from watcher.daemon.addresses import Addresses
+from watcher.daemon.build import build
 from watcher.daemon.store import Store
 
 
 def config(folder: Path, **more: object) -> DaemonConfig:
     return DaemonConfig.model_validate({"daemon": {"database": str(folder / "x.db")}, **more})
+
+
+def asked(made: DaemonConfig) -> dict[str, str]:
+    return dict(Addresses(made.daemon.agents, lambda: [node for run in made.runs for node in run.nodes]))
 
 
 @pytest.mark.parametrize(
@@ -34,12 +39,12 @@ def config(folder: Path, **more: object) -> DaemonConfig:
 def test_where_an_agent_is_asked(written, url):
     agents = {"addresses": {"n1": written}} if written else {}
     made = DaemonConfig.model_validate({"daemon": {"agents": agents}, "runs": [{"name": "r", "nodes": "n1"}]})
-    assert addresses(made) == {"n1": url}
+    assert asked(made) == {"n1": url}
 
 
 def test_a_node_of_two_runs_is_asked_once():
     made = DaemonConfig.model_validate({"runs": [{"name": "a", "nodes": "n[1-2]"}, {"name": "b", "nodes": "n[2-3]"}]})
-    assert list(addresses(made)) == ["n1", "n2", "n3"]
+    assert list(asked(made)) == ["n1", "n2", "n3"]
 
 
 def test_what_a_run_taught_is_there_after_a_restart(tmp_path):

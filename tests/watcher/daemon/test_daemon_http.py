@@ -75,7 +75,9 @@ def client(tmp_path: Path):
     store = Store(tmp_path / "x.db")
     desk = AlertDesk(store, Outbox([], clock, store), AlertPolicy(channels={}), clock)
     watched = WatchedRun(run.fold, build_detectors(load_plugins()))
-    daemon = Daemon([watched], [Collector({}, clock)], desk, (), clock, 10.0, save=lambda runs: None)
+    daemon = Daemon(
+        [watched], [Collector({}, clock)], desk, (), clock, 10.0, save=lambda runs: None, ledger=watched.fold.ledger
+    )
     run.steps(60, 900, 10, 1)
     run.level = lambda node, index, t: WORK if t <= 900 else SPIN
     while run.t < 1300:

@@ -139,7 +139,7 @@ class Scene:
         return list(self._daemon.desk.incidents.values())
 
     def _strikes(self) -> Sequence[Any]:
-        return self._daemon.runs[0].fold.ledger.all() if self._daemon.runs else ()
+        return self._daemon.ledger.all()
 
     def _recent(self, run: str | None = None, limit: int = RECENT) -> tuple[list[Incident], str]:
         """What ended lately, the newest first; and why that cannot be told."""
