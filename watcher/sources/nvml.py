@@ -232,9 +232,10 @@ class NvmlSource:
 
 
 def _partial_text(silent: Silent, count: int) -> str:
+    why = f"{silent.why}; {silent.name}"
     if silent.kind == "stuck":
-        return f"GPU {silent.index} has not answered for {silent.seconds:.0f} s, {count - 1} others do ({silent.why})"
-    return f"GPU {silent.index} cannot be read, {count - 1} others can ({silent.why})"
+        return f"GPU {silent.index} has not answered for {silent.seconds:.0f} s, {count - 1} others do ({why})"
+    return f"GPU {silent.index} cannot be read, {count - 1} others can ({why})"
 
 
 def _readings(value: dict[str, Any], now: float, rates: Rates, silent: SilentGpus) -> GpuReadings:

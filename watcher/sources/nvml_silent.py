@@ -12,8 +12,12 @@ CAREFUL_SECONDS = 600.0  # after the last crash
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """`kind`: stuck (no answer), crashed (left out) or unreadable (errors). `seconds`: since it last answered."""
+    """`name`: its UUID, or `index N` of one that never told it. `seconds`: since it last answered.
 
+    `kind`: stuck (no answer), crashed (left out) or unreadable (errors).
+    """
+
+    name: str
     index: int
     kind: str
     why: str
@@ -45,7 +49,7 @@ class SilentGpus:
 
     def worst(self, at: float, least_seconds: float) -> Silent | None:
         """The one that has been silent for longest; one that crashes is told at once."""
-        silent = (Silent(*what, at - self._answered_at[key]) for key, what in self._now.items())
+        silent = (Silent(key, *what, at - self._answered_at[key]) for key, what in self._now.items())
         told = [one for one in silent if one.kind == "crashed" or one.seconds >= least_seconds]
         return max(told, key=lambda one: one.seconds, default=None)
 

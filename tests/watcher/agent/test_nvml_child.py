@@ -63,6 +63,7 @@ def test_one_gpu_that_never_answers_leaves_the_others_fresh_and_is_named_with_wh
         assert (health.ok, health.kind) == (False, "stuck")
         assert "GPU 3 has not answered for" in health.error
         assert "power_watts" in health.error
+        assert fake.uuid(3) in health.error
         assert one.source.latest.gpus[3].unread_seconds == pytest.approx(120, abs=15)
         assert health.age_seconds >= one.source.latest.gpus[3].unread_seconds
         assert one.source.replacements_count == 0
