@@ -530,7 +530,7 @@ def test_a_refusal_is_told_once_and_in_the_answer_for_the_node(site, caplog):
             await site.cycle()
             told = {answer.node: answer.error for answer in site.answers}
             assert "the token does not speak for node" in told[NODE]
-            assert "no push since the daemon began" in told[FLEET.nodes[1]]
+            assert "no push yet from" in told[FLEET.nodes[1]]
             (site.folder / "token").write_text(node_token(MASTER, NODE))
             await pusher.push()
 

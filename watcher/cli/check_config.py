@@ -42,14 +42,22 @@ def _agent(path: Path, config: Any) -> list[str]:
 
     section = config.agent
     logs = ", ".join(log.path for log in section.logs) or "none: the daemon will see no steps from this node"
-    guarded = "with a token" if section.token_file is not None else "without a token, loopback only"
+    push = [f"  push    to {section.push.url}"] if section.push is not None else []
     return [
         f"{path}: ok, an agent's file",
         f"  node    {section.node}",
-        f"  listen  {section.listen}, {guarded}",
+        f"  listen  {section.listen}, {_guarded(section)}",
         f"  logs    {logs}",
+        *push,
         *(f"  note    {note}" for note in unreadable_files(config)),
     ]
+
+
+def _guarded(section: Any) -> str:
+    token = "with a token" if section.token_file is not None else "without a token"
+    if section.tls is not None:
+        return f"{token}, TLS"
+    return f"{token}, loopback only" if section.listen.is_loopback else f"{token}, plain HTTP"
 
 
 def _daemon(path: Path, config: Any) -> list[str]:
@@ -58,7 +66,7 @@ def _daemon(path: Path, config: Any) -> list[str]:
     section = config.daemon
     lines = [
         f"{path}: ok, a daemon's file",
-        f"  listen    {section.listen}",
+        f"  listen    {section.listen}, {_guarded(section)}",
         f"  database  {section.database}",
         f"  dead man  {'set' if section.dead_man else 'not set: nobody notices when this daemon dies'}",
         f"  channels  {', '.join(config.channels) or 'none'}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -60,8 +61,12 @@ class AgentsSection(Section):
             raise ValueError("push needs master_file: what a node sends must speak for that node only")
         return self
 
+    @cached_property
+    def _pushing(self) -> frozenset[str]:
+        return frozenset(self.push) if not isinstance(self.push, bool) else frozenset()
+
     def pushes(self, node: str) -> bool:
-        return self.push if isinstance(self.push, bool) else node in self.push
+        return self.push if isinstance(self.push, bool) else node in self._pushing
 
     def asks(self, node: str) -> bool:
         """A node that sends by itself is not asked as well."""

@@ -43,6 +43,9 @@ def daemon_notes(config: DaemonConfig) -> list[str]:
         notes.append("routes: none takes every critical incident, some may reach nobody")
     if not config.daemon.agents.ask and not config.daemon.telemetry:
         notes.append("daemon.agents.ask is false and daemon.telemetry is empty: nothing is known of any GPU")
+    if config.daemon.agents.push and config.daemon.listen.is_loopback:
+        here = config.daemon.listen
+        notes.append(f"daemon.listen {here} is reached from this host only: no other node can push to it")
     return [*notes, *fleet_notes(config), *telemetry_notes(config.daemon.telemetry), *unreadable_files(config)]
 
 

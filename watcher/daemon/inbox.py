@@ -12,7 +12,8 @@ KEPT = 32  # pushes between two cycles; then the node is asked to wait, its own 
 
 @dataclass(slots=True)
 class Inbox:
-    """Times are monotonic seconds. `stream`, `next_seq`: up to where the events are here."""
+    """Times are monotonic seconds; `came_at`: the last push, or since when one is expected. `stream`, `next_seq`: up to
+    where the events are here."""
 
     stream: str | None = None
     next_seq: int = 0

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from alerts.secret import SecretError
 from watcher.daemon.collect import MAX_BYTES, check_node
+from watcher.daemon.inbox import Inbox
 from watcher.daemon.pushed import Pushed
 from watcher.snapshot import Snapshot, SnapshotError, parse_snapshot
 
@@ -41,9 +42,8 @@ class PushEndpoint:
         node = unquote(request.headers.get("x-runwatch-node", ""))[:MAX_NODE_LETTERS]
         at = self.pushed.clock.monotonic()
         try:
-            self._admit(node, request)
+            inbox = self._admit(node, request)
             since = request.query_params.get("since")
-            inbox = self.pushed.inbox(node)
             if not inbox.follows(since):
                 return JSONResponse({"error": "earlier events are missing here", "resume": inbox.place}, 409)
             if inbox.is_full or self._busy >= AT_ONCE:
@@ -57,9 +57,10 @@ class PushEndpoint:
             self.pushed.refuse(node, no.reason, str(no))
             wait = {"Retry-After": str(WAIT_SECONDS)} if no.reason == "busy" else {}
             return JSONResponse({"error": str(no)}, no.status, wait)
-        return JSONResponse({"taken": self.pushed.take(node, snapshot, at).place})
+        self.pushed.take(node, inbox, snapshot, at)
+        return JSONResponse({"taken": inbox.place})
 
-    def _admit(self, node: str, request: Request) -> None:
+    def _admit(self, node: str, request: Request) -> Inbox:
         if not node:
             raise _No(400, "no_node", "the header X-Runwatch-Node is missing: is this a runwatch agent?")
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
@@ -73,11 +74,12 @@ class PushEndpoint:
                 f"the token does not speak for node {node!r}: give agent.push.token_file the one that "
                 f"`runwatch node-token` prints for it",
             )  # fmt: skip
-        if node not in self.pushed.nodes():
+        if (inbox := self.pushed.inbox(node)) is None:
             raise _No(
                 403, "unknown_node",
                 f"{node!r} is not expected to push: compare agent.node with runs[].nodes and daemon.agents.push",
             )  # fmt: skip
+        return inbox
 
 
 async def _snapshot(node: str, request: Request) -> Snapshot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 from typing import IO
 
@@ -56,12 +57,21 @@ class Recorder:
     def _write(self, line: bytes) -> None:
         if self._file is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("ab")
+            self._file = self._open()
         if self._file.tell() + len(line) > self._file_bytes and self._file.tell():
             self.close()
             self._turn()
             self._file = self.path.open("ab")
         self._file.write(line)
+
+    def _open(self) -> IO[bytes]:
+        """The end of a line that a killed process did not finish is made up for: the next one is whole."""
+        file = self.path.open("a+b")
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        return file
 
     def _turn(self) -> None:
         for number in range(self._keep - 1, 0, -1):

@@ -25,6 +25,10 @@ CONSOLE = {"channels": {"c": {"console": {}}}}
             "daemon.agents.token_file: secret file /nope/t",
         ),
         (
+            {**RUN, **CONSOLE, "daemon": {"agents": {"push": "n1", "master_file": __file__}}},
+            "daemon.listen 127.0.0.1:9877 is reached from this host only: no other node can push",
+        ),
+        (
             {**RUN, "channels": {"oncall": {"pagerduty": {"routing_key_file": "/nope/k"}}}},
             "channels.oncall.pagerduty.routing_key_file: secret file /nope/k: No such file",
         ),

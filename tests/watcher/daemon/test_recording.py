@@ -59,6 +59,15 @@ def test_a_restart_goes_on_in_the_same_file(tmp_path):
     assert len((tmp_path / "seen.jsonl").read_bytes().splitlines()) == 2
 
 
+def test_a_line_that_a_killed_process_did_not_finish_costs_no_other(tmp_path):
+    file = tmp_path / "seen.jsonl"
+    file.write_bytes(b'{"received_at": 1, "node": "n1", "snap')
+    recorder = Recorder(file, 1 << 20, 2)
+    note(recorder, 2)
+    recorder.close()
+    assert [json.loads(line)["node"] for line in file.read_bytes().splitlines()[1:]] == ["n1", "n1"]
+
+
 def test_a_place_that_refuses_is_said_once_and_taken_up_when_it_works_again(tmp_path, caplog):
     place = tmp_path / "seen"
     place.write_text("a file where a folder should be")
