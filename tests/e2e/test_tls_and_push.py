@@ -105,6 +105,9 @@ def test_a_site_with_tls_and_a_token_for_each_node(site, tmp_path):
         return bool(lines) and lines[0]["watched"]["nodes_answering"] == 2
 
     site.until(both, "both nodes answer")
+    looked = site.run("doctor", "--config", str(config), "--no-page", "--json")
+    agents = [line["text"] for line in map(json.loads, looked.stdout.splitlines()) if line["topic"] == "agents"]
+    assert agents[0].startswith("2 of 2 nodes answer"), looked.stdout
     told = site.run("agent", "--config", str(agent), "--release")
     assert (told.returncode, "let go" in told.stdout) == (0, True), told.stderr
     url, api = f"https://127.0.0.1:{daemon_port}", str(tmp_path / "api")

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from watcher.cli._command import Command, UsageError
 
 if TYPE_CHECKING:
+    from watcher.cli._api import DaemonApi
+    from watcher.clock import Clock
+    from watcher.daemon.answer import AnswerSource
     from watcher.doctor._api import Line, Scene
 
 STYLES = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "bold red"}
@@ -40,9 +43,8 @@ def run(args: argparse.Namespace) -> int:
     with Console(stderr=True).status("looking") as status:
         daemon = _daemon(args.config)
         nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
-        scene = gather(
-            config, build_sources(config, clock, lambda: nodes), clock, daemon, not args.no_page, status.update
-        )
+        sources = [_reachable(source, args.config, clock) for source in build_sources(config, clock, lambda: nodes)]
+        scene = gather(config, sources, clock, daemon, not args.no_page, status.update)
     account = list(_account(scene))
     if args.json:
         for about, line in account:
@@ -103,15 +105,31 @@ def _verdict(lines: list[Line]) -> str:
     return "All is well: these runs are watched, and a page arrives."
 
 
+def _reachable(source: AnswerSource, path: Path, clock: Clock) -> AnswerSource:
+    """Nodes that push cannot be asked: the daemon of this config tells what it heard of them."""
+    from watcher.daemon.pushed import Pushed
+    from watcher.doctor._heard import HeardByDaemon
+
+    if not isinstance(source, Pushed):
+        return source
+    return HeardByDaemon(source, lambda: _api(path).get("/api/pushed"), clock)
+
+
 def _daemon(path: Path) -> str | None:
     """None where a daemon answers at the address of this config."""
-    from watcher.cli._api import DaemonApi, Refused
+    from watcher.cli._api import Refused
 
     try:
-        DaemonApi(argparse.Namespace(url=None, token_file=None, ca_file=None, config=path)).get("/api/incidents")
+        _api(path).get("/api/incidents")
     except (Refused, UsageError) as error:
         return str(error)
     return None
+
+
+def _api(path: Path) -> DaemonApi:
+    from watcher.cli._api import DaemonApi
+
+    return DaemonApi(argparse.Namespace(url=None, token_file=None, ca_file=None, config=path))
 
 
 COMMAND = Command("doctor", "is each run watchable, and would a page arrive", add_arguments, run, order=12)

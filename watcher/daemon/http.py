@@ -27,7 +27,7 @@ from watcher.daemon.page.door import Door
 from watcher.daemon.page.routes import Archive, Page
 from watcher.daemon.page.same_site import OwnSiteOnly
 from watcher.daemon.push_endpoint import PATH as PUSH
-from watcher.daemon.push_endpoint import PushEndpoint
+from watcher.daemon.push_endpoint import push_routes
 from watcher.daemon.pushed import Pushed
 from watcher.daemon.silences import SilenceError, Silences
 from watcher.daemon.views import incident_view, jsonable, run_view
@@ -145,7 +145,7 @@ def build_app(
         Route("/api/silences/{name}", unhush, methods=["DELETE"]),
         *ack_routes(daemon.desk),
         *page.routes(),
-        *(Route(PUSH, PushEndpoint(s).receive, methods=["POST"]) for s in daemon.sources if isinstance(s, Pushed)),
+        *(route for source in daemon.sources if isinstance(source, Pushed) for route in push_routes(source)),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused, JournalError: _store_failed})
     if token is not None:

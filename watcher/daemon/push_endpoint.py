@@ -9,14 +9,16 @@ from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 from alerts.secret import SecretError
 from watcher.daemon.collect import MAX_BYTES, check_node
 from watcher.daemon.inbox import Inbox
 from watcher.daemon.pushed import Pushed
-from watcher.snapshot import Snapshot, SnapshotError, parse_snapshot
+from watcher.snapshot import Snapshot, SnapshotError, dump_snapshot, parse_snapshot
 
 PATH = "/push"
+HEARD = "/api/pushed"
 BODY_REAL_SECONDS = 15.0  # from the first to the last byte
 AT_ONCE = 64
 WAIT_SECONDS = 5
@@ -60,6 +62,16 @@ class PushEndpoint:
         self.pushed.take(node, inbox, snapshot, at)
         return JSONResponse({"taken": inbox.place})
 
+    def heard(self, request: Request) -> Response:
+        """GET /api/pushed, for `runwatch doctor`: what each node said last, or why it is not heard."""
+        rows = (
+            f'{{"node": {json.dumps(answer.node)}, "snapshot": {dump_snapshot(answer.snapshot).decode()}}}'
+            if answer.snapshot is not None
+            else json.dumps({"node": answer.node, "error": answer.error})
+            for answer in self.pushed.heard()
+        )
+        return Response(f'{{"pushed": [{", ".join(rows)}]}}', media_type="application/json")
+
     def _admit(self, node: str, request: Request) -> Inbox:
         if not node:
             raise _No(400, "no_node", "the header X-Runwatch-Node is missing: is this a runwatch agent?")
@@ -80,6 +92,11 @@ class PushEndpoint:
                 f"{node!r} is not expected to push: compare agent.node with runs[].nodes and daemon.agents.push",
             )  # fmt: skip
         return inbox
+
+
+def push_routes(pushed: Pushed) -> list[Route]:
+    endpoint = PushEndpoint(pushed)
+    return [Route(PATH, endpoint.receive, methods=["POST"]), Route(HEARD, endpoint.heard)]
 
 
 async def _snapshot(node: str, request: Request) -> Snapshot:

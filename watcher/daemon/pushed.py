@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from types import TracebackType
 
 from watcher.clock import Clock
+from watcher.daemon.aged import aged
 from watcher.daemon.answer import Answer, AnswerSource, Note
 from watcher.daemon.inbox import Inbox
 from watcher.snapshot import Snapshot, dump_snapshot
@@ -55,19 +56,40 @@ class Pushed(AnswerSource):
         now = self.clock.monotonic()
         self._inboxes = {node: self._inboxes.get(node) or Inbox(came_at=now) for node in self._nodes()}
 
+    @property
+    def expected(self) -> Collection[str]:
+        return list(self._inboxes)
+
+    def heard(self) -> Iterator[Answer]:
+        """What each node said last, without events and without taking anything from the next cycle."""
+        for node, inbox in list(self._inboxes.items()):
+            now, latest = self.clock.monotonic(), inbox.latest
+            if latest is None or not self._is_live(inbox, now):
+                yield Answer(node, self.clock.time(), None, self._silence(node, inbox, now))
+            else:
+                yield Answer(
+                    node, self.clock.time(), aged(latest, now - inbox.came_at).model_copy(update={"events": ()})
+                )
+
     def _answer(self, node: str, inbox: Inbox) -> Answer | None:
         """None: it may yet send, it has not been expected for long."""
-        now, latest = self.clock.monotonic(), inbox.latest
-        silent = now - inbox.came_at
-        interval = latest.interval_seconds if latest is not None else FIRST_INTERVAL_SECONDS
-        if inbox.pushes or silent <= SILENT_INTERVALS * interval + SILENT_SECONDS:
+        now = self.clock.monotonic()
+        if inbox.pushes or self._is_live(inbox, now):
             told = inbox.told(now)
             return Answer(node, self.clock.time(), told) if told is not None else None
-        said = "no push" if latest is not None else "no push yet"
-        error = f"{said} from {node} for {silent:.0f} s: does runwatch-agent run there, does its push.url lead here?"
-        if (trouble := next((text for (who, _), text in self._troubles.items() if who == node), None)) is not None:
-            error = f"no push from {node} was taken for {silent:.0f} s: {trouble}"
-        return Answer(node, self.clock.time(), None, error)
+        return Answer(node, self.clock.time(), None, self._silence(node, inbox, now))
+
+    def _is_live(self, inbox: Inbox, now: float) -> bool:
+        interval = inbox.latest.interval_seconds if inbox.latest is not None else FIRST_INTERVAL_SECONDS
+        return now - inbox.came_at <= SILENT_INTERVALS * interval + SILENT_SECONDS
+
+    def _silence(self, node: str, inbox: Inbox, now: float) -> str:
+        silent = now - inbox.came_at
+        trouble = next((text for (who, _), text in list(self._troubles.items()) if who == node), None)
+        if trouble is not None:
+            return f"no push from {node} was taken for {silent:.0f} s: {trouble}"
+        said = "no push" if inbox.latest is not None else "no push yet"
+        return f"{said} from {node} for {silent:.0f} s: does runwatch-agent run there, does its push.url lead here?"
 
     def inbox(self, node: str) -> Inbox | None:
         """None: this node is not expected to send."""
