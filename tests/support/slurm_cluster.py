@@ -181,12 +181,14 @@ class SlurmCluster:
             *(f"unshare --uts sh -c 'hostname {n}; exec slurmd -f {self.conf} -N {n}'" for n in self.nodes),
             "exec sleep infinity",
         ]
+        errors = (folder / "start.err").open("wb")
         self._init = subprocess.Popen(
             ["unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "--mount-proc",
              "sh", "-c", "\n".join(lines)],
-            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=(folder / "start.err").open("wb"),
+            env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
             start_new_session=True,
         )  # fmt: skip
+        errors.close()
 
     def _stop(self) -> None:
         """The first process of the namespace dies, and all in it with it."""
