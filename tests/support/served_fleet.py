@@ -138,7 +138,8 @@ class ServedFleet:
         self._port = sock.getsockname()[1]
         server = QuietServer(uvicorn.Config(self.app, lifespan="off", log_config=None, access_log=False))
         self._server = server
-        self._thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[sock])))
+        serving = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[sock])), daemon=True)
+        self._thread = serving
         self._thread.start()
         give_up = time.monotonic() + 20
         while not server.started and time.monotonic() < give_up:

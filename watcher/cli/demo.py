@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenario", default="deadlock", metavar="NAME", help="deadlock (default) or dataloader")
     parser.add_argument("--json", action="store_true", help="one JSON object a transition, as replay prints them")
-    parser.add_argument("--serve", action="store_true", help="go on serving the daemon's API until Ctrl-C")
+    parser.add_argument("--serve", action="store_true", help="go on and serve the daemon's page until Ctrl-C")
     parser.add_argument("--speed", type=float, default=45.0, metavar="N", help="times real time (default: %(default)g)")
 
 
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path
 
     from watcher.demo.stage import perform, resolved_something
-    from watcher.simulate.script import SCRIPTS
+    from watcher.simulate.script import SCRIPTS, going_on
 
     script = SCRIPTS.get(args.scenario)
     if script is None:
@@ -36,6 +36,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--speed must be above 0")
     audience = _Json() if args.json else _Terminal() if sys.stdout.isatty() else _Plain()
     audience.announce(script.about)
+    if args.serve:
+        audience.opens_page = True
+        script = going_on(script)
     with tempfile.TemporaryDirectory(prefix="runwatch-demo-") as folder, audience:
         encore = asyncio.Event() if args.serve else None
         show = asyncio.run(perform(script, Path(folder), args.speed, audience.tick, audience.transition, encore=encore))
@@ -49,6 +52,7 @@ class _Plain:
     def __init__(self) -> None:
         self._printed = 0
         self._ticks = 0
+        self.opens_page = False
 
     def __enter__(self) -> None:
         return
@@ -62,6 +66,7 @@ class _Plain:
     def tick(self, show: Show) -> None:
         from watcher.demo.screen import line
 
+        self._address(show)
         self._pages(show)
         if self._ticks % 6 == 0:
             print(line(show), flush=True)
@@ -74,6 +79,15 @@ class _Plain:
     def end(self, show: Show) -> None:
         self._pages(show)
         print(_bill(show))
+
+    def _address(self, show: Show) -> None:
+        """Where the page is, once."""
+        if self.opens_page:
+            self._say(f"The page: {show.url}/  (Ctrl-C ends the demo)\n")
+        self.opens_page = False
+
+    def _say(self, text: str) -> None:
+        print(text, flush=True)
 
     def _pages(self, show: Show) -> None:
         for page in show.pages[self._printed :]:
@@ -101,11 +115,15 @@ class _Terminal(_Plain):
     def tick(self, show: Show) -> None:
         from watcher.demo.screen import draw
 
+        self._address(show)
         self._pages(show)
         self._live.update(draw(show))
 
     def transition(self, transition: Transition) -> None:
         return
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False)
 
     def _pages(self, show: Show) -> None:
         from rich.panel import Panel
@@ -124,7 +142,10 @@ class _Json(_Plain):
         return
 
     def tick(self, show: Show) -> None:
-        return
+        self._address(show)
+
+    def _say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
     def transition(self, transition: Transition) -> None:
         from alerts.incidents import transition_to_json

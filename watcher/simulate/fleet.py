@@ -97,16 +97,23 @@ class Fleet:
 
     def log_lines(self, after: float, until: float) -> list[str]:
         """Lines written in (after, until], as Megatron-LM writes them."""
-        return [line for at, line in self._lines() if after < at <= until]
+        return [line for at, line in self._lines(after, until) if after < at <= until]
 
-    def _lines(self) -> Iterator[tuple[float, str]]:
+    def _lines(self, after: float, until: float) -> Iterator[tuple[float, str]]:
+        """Of the stretches that touch this time."""
         step = 0
         for start, stretch in zip(self.script.starts, self.script.stretches, strict=True):
+            if start > until:
+                return
             if stretch.first_step is not None:
                 step = stretch.first_step
-            lines = list(self._stretch_lines(start, stretch, step))
-            step += sum(" iteration " in line for _, line in lines)
-            yield from lines
+            if start + stretch.seconds >= after:
+                yield from self._stretch_lines(start, stretch, step)
+            if stretch.kind == "train":
+                step += self._steps(stretch)
+
+    def _steps(self, stretch: Stretch) -> int:
+        return int(stretch.seconds // self.script.step_seconds)
 
     def _stretch_lines(self, start: float, stretch: Stretch, step: int) -> Iterator[tuple[float, str]]:
         world = len(self.nodes) * self.gpus
@@ -121,8 +128,7 @@ class Fleet:
                 yield start + 20, f" loading checkpoint from /data/ckpt at iteration {step}"
                 yield end - 5, "[before the start of training step]"
             case "train":
-                count = int(stretch.seconds // self.script.step_seconds)
-                for n in range(1, count + 1):
+                for n in range(1, self._steps(stretch) + 1):
                     yield start + n * self.script.step_seconds, self._step_line(step + n)
             case "save":
                 yield start + 1, f"saving checkpoint at iteration {step:7d} to /data/ckpt"

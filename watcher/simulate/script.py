@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Kind = Literal["free", "startup", "train", "evaluate", "save", "spin", "idle"]
@@ -58,6 +58,14 @@ def _training(first_step: int) -> tuple[Stretch, ...]:
         Stretch("evaluate", 40),
         Stretch("train", 180),
     )
+
+
+GOES_ON = (Stretch("save", 30), Stretch("train", 300), Stretch("evaluate", 40), Stretch("train", 240))
+
+
+def going_on(script: Script, times: int = 500) -> Script:
+    """After its end the run works on, with saves and evaluations, for as long as anybody may look at it."""
+    return replace(script, stretches=(*script.stretches, *GOES_ON * times), total_steps=50_000)
 
 
 SCRIPTS = {

@@ -131,7 +131,7 @@ def test_what_is_over_stays_in_the_timeline(tmp_path):
     app = site.app
     assert words(Browser(app).get("/").text).count("restarted as attempt 2") >= 1
     assert "over 2023-11-14" in words(Browser(app).get(STALL).text)
-    assert "steps 4,102 to 4,161" in words(Browser(app).get(f"/runs/{RUN}").text)
+    assert "steps 4,101 to 4,154" in words(Browser(app).get(f"/runs/{RUN}").text)
     site.close()
 
 

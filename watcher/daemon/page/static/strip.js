@@ -75,7 +75,7 @@ function say(figure, state) {
   const place = cursor.row * data.columns + cursor.column;
   const part = (name, words) => (data.cells[name][place] === data.unknown ? `${words} not known` : `${words} ${Math.round((100 * data.cells[name][place]) / data.full)} %`);
   const at = new Date(1000 * (data.from + ((cursor.column + 0.5) / data.columns) * (data.to - data.from)));
-  figure.querySelector("output").textContent = `${data.rows[cursor.row]}, ${at.toLocaleTimeString([], { hour12: false })}: ${part("power", "power")}, ${part("busy", "busy")}`;
+  figure.querySelector("output").textContent = `${data.rows[cursor.row]}, ${at.toLocaleTimeString([], { hour12: false })}: ${part("power", "power")}, ${part("busy", "utilization")}`;
 }
 
 function listen(figure, state) {
