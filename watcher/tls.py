@@ -54,7 +54,8 @@ class ServerTls:
                 file.open("rb").close()
             except OSError as error:
                 raise TlsError(f"{file}: {error.strerror}") from None
-        try:
+        try:  # elsewhere first: a certificate without its new key must not end what is in use
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
             self.context.load_cert_chain(cert, key, password=_no_password)
         except (ssl.SSLError, ValueError) as error:
             why = getattr(error, "reason", None) or str(error)

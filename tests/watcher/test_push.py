@@ -219,6 +219,16 @@ def test_a_node_that_falls_silent_is_an_error_that_says_what_to_look_at(site):
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("interval", [1e12, -5.0, float("inf")])
+def test_nothing_that_a_node_says_hides_its_silence(site, interval):
+    odd = site.agent.snapshot(None).model_copy(update={"interval_seconds": interval})
+    site.inbox.take(NODE, site.inbox.inbox(NODE), odd, site.clock.monotonic())
+    asyncio.run(site.cycle())
+    site.clock.advance(60)
+    asyncio.run(site.cycle())
+    assert "no push from" in {answer.node: answer.error for answer in site.answers}[NODE]
+
+
 def test_each_refusal_says_why(site):
     async def send(headers: dict[str, str], body: bytes) -> tuple[int, str]:
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
@@ -238,6 +248,7 @@ def test_each_refusal_says_why(site):
 
         body = dump_snapshot(site.agent.snapshot(None))
         length = {"Content-Length": str(len(body))}
+        endless = json.dumps({**json.loads(body), "stream": "s" * 999}).encode()
         bomb = gzip.compress(b"[" * (64 << 20))
         cases = [
             (headers(**length), body, 200, "taken"),
@@ -250,6 +261,7 @@ def test_each_refusal_says_why(site):
             (headers(**{"Content-Length": "400000"}), b"[" * 400_000, 422, "it is no snapshot"),
             (headers(**{"Content-Length": str(len(bomb)), "Content-Encoding": "gzip"}), bomb, 422, "larger than 8 MiB"),
             (headers(**{"Content-Length": "4", "Content-Encoding": "gzip"}), b"zzzz", 422, "it is no snapshot"),
+            (headers(**{"Content-Length": str(len(endless))}), endless, 422, "no place in a ring"),
         ]  # fmt: skip
         async with site.listening(tls=False):
             for given, sent, status, said in cases:
@@ -543,6 +555,7 @@ def test_a_refusal_is_told_once_and_in_the_answer_for_the_node(site, caplog):
 
 def test_a_renewed_certificate_is_shown_without_a_restart(site, authority):
     tls = ServerTls(site.folder / "x.pem", site.folder / "x.pem")
+    tls_key = (site.folder / "x.pem").read_text().partition("-----BEGIN CERTIFICATE")[0]
 
     def serial() -> int:
         async def shake() -> int:
@@ -560,6 +573,10 @@ def test_a_renewed_certificate_is_shown_without_a_restart(site, authority):
         return asyncio.run(shake())
 
     before = serial()
+    for half in ("half written", authority.issue_cert("127.0.0.1").cert_chain_pems[0].bytes().decode() + tls_key):
+        (site.folder / "x.pem").write_text(half)
+        tls.refresh()
+        assert serial() == before
     (site.folder / "x.pem").write_text("half written")
     tls.refresh()
     assert serial() == before

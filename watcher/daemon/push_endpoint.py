@@ -23,6 +23,7 @@ BODY_REAL_SECONDS = 15.0  # from the first to the last byte
 AT_ONCE = 64
 WAIT_SECONDS = 5
 MAX_NODE_LETTERS = 255
+MAX_STREAM_LETTERS = 100
 
 
 class _No(Exception):
@@ -106,6 +107,8 @@ async def _snapshot(node: str, request: Request) -> Snapshot:
             body = await _body(request)
         snapshot = parse_snapshot(json.loads(body))
         check_node(node, snapshot.node, f"what {node} sent")
+        if len(snapshot.stream) > MAX_STREAM_LETTERS or not 0 <= snapshot.next_seq < 2**53:
+            raise SnapshotError("stream or next_seq is no place in a ring of events")
     except (TimeoutError, ClientDisconnect):
         raise _No(408, "slow", f"the body did not come within {BODY_REAL_SECONDS:g} s") from None
     except (SnapshotError, ValueError, RecursionError, zlib.error) as error:

@@ -17,6 +17,7 @@ from watcher.tokens import NodeTokens
 log = logging.getLogger(__name__)
 SILENT_INTERVALS, SILENT_SECONDS = 3.0, 10.0  # of the agent: then its silence is a failure
 FIRST_INTERVAL_SECONDS = 10.0  # of an agent that was never heard
+LONGEST_INTERVAL_SECONDS = 300.0  # that an agent can be set to
 MAX_NAMED = 1_000
 REASONS = ("busy", "no_master", "no_node", "slow", "token", "unknown_node", "unreadable")
 
@@ -81,6 +82,8 @@ class Pushed(AnswerSource):
 
     def _is_live(self, inbox: Inbox, now: float) -> bool:
         interval = inbox.latest.interval_seconds if inbox.latest is not None else FIRST_INTERVAL_SECONDS
+        if not 0 < interval <= LONGEST_INTERVAL_SECONDS:  # nothing that a node says hides its silence
+            interval = FIRST_INTERVAL_SECONDS
         return now - inbox.came_at <= SILENT_INTERVALS * interval + SILENT_SECONDS
 
     def _silence(self, node: str, inbox: Inbox, now: float) -> str:
