@@ -40,11 +40,17 @@ PAIRS = re.compile(rf"(?:^| )({'|'.join(WORDS)})=(\S*)")
 
 
 def jobs_from_json(data: bytes) -> list[Job]:
-    """`squeue --json` or `scontrol show job --json`. Raises FleetError where it is neither."""
+    """`squeue --json` or `scontrol show job --json`. Raises FleetError where it is neither, or holds no answer.
+
+    Slurm 22.05 ends well and prints no jobs where its controller does not answer; only `errors` tells.
+    """
     try:
-        rows = json.loads(data)["jobs"]
+        answer = json.loads(data)
+        rows, failures = answer["jobs"], answer.get("errors")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FleetError(f"Slurm's JSON cannot be read: {error!r}"[:200]) from None
+    if failures:
+        raise FleetError(f"Slurm does not answer: {failures}"[:200])
     if not isinstance(rows, list):
         raise FleetError("Slurm's JSON cannot be read: its jobs are no list")
     return [job for row in rows if isinstance(row, dict) and (job := _of_json(row)) is not None]

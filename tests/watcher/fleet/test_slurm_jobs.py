@@ -185,3 +185,10 @@ def test_accounting_tells_how_each_launch_ended():
         ("7", "cancelled", 2100.0, 2200.0, "0:15"),
         ("1_2", "running", 1.0, None, "0:0"),
     ]
+
+
+def test_a_controller_that_does_not_answer_is_no_empty_queue():
+    silent = {"errors": [{"error": "Unspecified error", "source": "slurm_load_jobs"}], "jobs": []}
+    with pytest.raises(FleetError, match="slurm_load_jobs"):
+        jobs_from_json(json.dumps(silent).encode())
+    assert jobs_from_json(b'{"errors": [], "jobs": []}') == []
