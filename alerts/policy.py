@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from alerts._duration import instant, spoken
@@ -304,7 +304,7 @@ class _Channel:
     def _tell(self, page: list[tuple[Incident, str]]) -> None:
         first, why = page[0]
         members = tuple(incident for incident, _ in page) if len(page) > 1 else ()
-        key = _group_key(members) if members else bounded_key(first.key)
+        key = _group_key(members, self.ledger.holders(self.name)) if members else bounded_key(first.key)
         kind: Kind = "escalated" if why.startswith("nobody") else "opened"
         face = face_of(members or [first])
         self._say(kind, first, key, why, members, face)
@@ -355,7 +355,15 @@ def _place(incident: Incident, rule: Inhibition) -> str:
     return (incident.subject.node if rule.same == "node" else incident.run) or ""
 
 
-def _group_key(members: Sequence[Incident]) -> str:
-    digest = hashlib.sha256("\n".join(sorted(incident.id for incident in members)).encode()).hexdigest()[:16]
+def _group_key(members: Sequence[Incident], held: Collection[str]) -> str:
+    """By its first member: a second daemon that sees one node more or less has the same. Not one that is open, whose
+    repeat a pager would swallow: then by all of its members, then by these very openings of them."""
+    keys, ids = sorted(one.key for one in members), sorted(one.id for one in members)
     families = sorted({_group(incident) for incident in members})
-    return bounded_key(f"{families[0] if len(families) == 1 else 'several'}/group/{digest}")
+    family = families[0] if len(families) == 1 else "several"
+    choices = [bounded_key(f"{family}/group/{_digest(named)}") for named in (keys[:1], keys, ids)]
+    return next((key for key in choices if key not in held), choices[-1])
+
+
+def _digest(words: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:16]

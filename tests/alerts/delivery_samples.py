@@ -45,10 +45,13 @@ class House:
 
     def __init__(
         self, folder: Path, clock: FakeClock, channels: dict[str, tuple[Channel, ChannelTraits]],
-        hysteresis: Hysteresis | None = None, fallbacks: dict[str, str] | None = None, **policy: Any,
+        hysteresis: Hysteresis | None = None, fallbacks: dict[str, str] | None = None,
+        deadline_seconds: float | None = None, **policy: Any,
     ) -> None:  # fmt: skip
+        """`deadline_seconds`: attempts run in threads that are given up after so long on the wall."""
         self.folder, self.clock, self.channels = folder, clock, channels
         self.hysteresis, self.fallbacks = hysteresis or Hysteresis(), fallbacks or {}
+        self.deadline_seconds = deadline_seconds
         self.policy = AlertPolicy(channels={name: traits for name, (_, traits) in channels.items()}, **policy)
         self.warnings: list[str] = []
         self.start()
@@ -64,6 +67,8 @@ class House:
         )
         self.workers = [
             Worker(name, channel, self.outbox, runner=lambda call, _: call())
+            if self.deadline_seconds is None
+            else Worker(name, channel, self.outbox, deadline_seconds=self.deadline_seconds)
             for name, (channel, _) in self.channels.items()
         ]
 
