@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
+from watcher.certificate import expires_at
 from watcher.config.listen import TlsSection
 
 log = logging.getLogger(__name__)
@@ -20,13 +21,17 @@ class TlsError(Exception):
 
 
 class ServerTls:
-    """The context of a listener. A renewed certificate is taken up within a minute, without a restart."""
+    """The context of a listener. A renewed certificate is taken up within a minute, without a restart.
+
+    `expires_at`: unix seconds, of the one in use.
+    """
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:
         """Raises TlsError."""
         self._files = (cert_file, key_file)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.expires_at: float | None = None
         self._load()
         self._seen = self._marks()
 
@@ -57,6 +62,7 @@ class ServerTls:
         try:  # elsewhere first: a certificate without its new key must not end what is in use
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
             self.context.load_cert_chain(cert, key, password=_no_password)
+            self.expires_at = expires_at(self.context, cert)
         except (ssl.SSLError, ValueError) as error:
             why = getattr(error, "reason", None) or str(error)
             raise TlsError(f"{cert} and {key} are no certificate with its unencrypted key in PEM form: {why}") from None

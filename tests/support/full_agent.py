@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
@@ -68,6 +69,7 @@ def full_agent(folder: Path) -> Agent:
     config = AgentConfig.model_validate({"agent": {"node": "n01", "logs": [str(log)]}}).agent
     agent = Agent(config, clock, FullGpus(clock), LogFollower(config.logs, "n01", None, clock), SimulatedHost())
     agent.asked_at, agent.push = clock.time(), PushState()
+    agent.tls = SimpleNamespace(expires_at=clock.time() + 86_400)
     asyncio.run(agent.cycle())
     log.write_text(LOG)
     clock.advance(10)

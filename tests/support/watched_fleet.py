@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -119,6 +120,7 @@ class WatchedFleet:
         self.daemon, _ = build(config, self.clock, store)
         nobody = Pushed(list, self.clock, NodeTokens())
         self.daemon.sources, self.daemon.workers = [self.here, nobody], ()
+        self.daemon.tls = SimpleNamespace(expires_at=self.clock.time() + 86_400)
         channels = build_channels(config.channels)
         self._workers = [
             Worker(name, channel, self.daemon.desk.outbox, runner=lambda call, _: call())

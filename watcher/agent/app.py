@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from detectors.telemetry import HostReading, SourceHealth
 from watcher import __version__
@@ -26,6 +26,9 @@ from watcher.snapshot import LogLine, LogStatus, Snapshot, XidLine
 from watcher.sources.host import HostSource
 from watcher.sources.kernel import XidSource
 from watcher.sources.nvml import GpuReadings
+
+if TYPE_CHECKING:
+    from watcher.tls import ServerTls
 
 log = logging.getLogger(__name__)
 FILE_DEADLINE_SECONDS = 5.0
@@ -64,6 +67,7 @@ class Agent:
         self.xids = XidJournal()
         self.heard = Heard()
         self.push: PushState | None = None  # where it sends by itself
+        self.tls: ServerTls | None = None  # of its listener
         self.statuses: tuple[LogStatus, ...] = ()
         self.host: HostReading | None = None
         self.cycles_count = 0

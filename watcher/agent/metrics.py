@@ -80,6 +80,11 @@ class AgentMetrics(MetricsCollector):
                 agent.asked_at,
             ),
             (
+                "runwatch_agent_certificate_expiry_timestamp_seconds",
+                "When the certificate of the agent's listener ends.",
+                agent.tls.expires_at if agent.tls is not None else None,
+            ),
+            (
                 "runwatch_agent_gpu_reading_seconds",
                 "How long the last reading of all GPUs took.",
                 agent.gpus.reading_seconds,

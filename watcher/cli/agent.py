@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     agent = Agent(section, clock, gpus, follower, HostSource(clock, folders), Kernel(clock))
     token = secret_file(section.token_file) if section.token_file is not None else None
     try:
-        tls = server_tls(section.tls)
+        tls = agent.tls = server_tls(section.tls)
         pusher = _pusher(agent, section)
         sock = bind(section.listen)
     except (ListenError, TlsError) as error:

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         for note in store.notes:
             print(f"runwatch daemon: {note}", file=sys.stderr)
         daemon, keeper = build(config, clock, store)
-        tls = server_tls(config.daemon.tls)
+        tls = daemon.tls = server_tls(config.daemon.tls)
     except (JournalError, OSError, TlsError) as error:
         sock.close()
         print(f"runwatch daemon: {error}", file=sys.stderr)

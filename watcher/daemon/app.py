@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from alerts.desk import AlertDesk
 from alerts.facts import RunFacts, facts_from_frame
@@ -28,6 +29,9 @@ from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import LogReader
 from watcher.daemon.silences import Silences
+
+if TYPE_CHECKING:
+    from watcher.tls import ServerTls
 
 log = logging.getLogger(__name__)
 JUMP_POLLS = 6.0  # a pause or a jump of the clock larger than this: look again before judging
@@ -76,6 +80,7 @@ class Daemon:
     fleet: FleetWatch | None = None  # puts the runs that it finds into `runs`
     ledger: Ledger = field(default_factory=Ledger)
     config_hash: str = ""
+    tls: ServerTls | None = None  # of its listener
     on_transitions: Callable[[Sequence[Transition]], None] = lambda transitions: None
     evaluator: Evaluator = field(default_factory=Evaluator)
     frames: dict[str, Frame] = field(default_factory=dict)

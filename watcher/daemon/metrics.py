@@ -57,6 +57,11 @@ class DaemonMetrics(MetricsCollector):
                 daemon.desk.store_error is None,
             ),
             (
+                "runwatch_certificate_expiry_timestamp_seconds",
+                "When the certificate of the daemon's listener ends.",
+                daemon.tls.expires_at if daemon.tls is not None else None,
+            ),
+            (
                 "runwatch_dead_man_last_success_timestamp_seconds",
                 "When the dead-man URL last took a ping.",
                 daemon.dead_man.last_success_at if daemon.dead_man is not None else None,

@@ -119,6 +119,14 @@ def test_the_token_of_one_node_opens_no_other(authority, tmp_path):
     assert "refuses the token" in answer.error
 
 
+@pytest.mark.parametrize(
+    "ends", [LONG_AGO + datetime.timedelta(days=9), datetime.datetime(2049, 5, 4, tzinfo=datetime.UTC)]
+)
+def test_when_a_certificate_ends_is_known_also_when_it_has(authority, tmp_path, ends):
+    tls = certificate(authority, tmp_path, not_before=LONG_AGO, not_after=ends)
+    assert tls.expires_at == ends.timestamp()
+
+
 def test_files_that_are_no_certificates_are_named(authority, tmp_path):
     bad = tmp_path / "bad.pem"
     bad.write_text("no certificate")
