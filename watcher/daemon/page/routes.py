@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Archive", "Page"]
 MAX_NAME = 100
-SNOOZE = 3600.0
+MAX_KEPT = 100
 
 
 class Page:
@@ -40,6 +40,7 @@ class Page:
     def __init__(self, daemon: Daemon, token: Secret | None, archive: Archive | None = None) -> None:
         self._daemon, self._render = daemon, Renderer()
         self._scene = Scene(daemon, archive)
+        self._kept: dict[str, str] = {}  # key of a false alarm -> where what was seen is kept
         desk = daemon.desk
         self.door = Door(token, desk.link_key, daemon.clock, self._render, desk.public_url)
 
@@ -78,7 +79,7 @@ class Page:
         values = self._scene.incident(request.path_params["key"])
         if values is None:
             raise HTTPException(404, "no incident of that key is known")
-        return "incident.html", {**values, "kept": request.query_params.get("kept", "")[:500]}
+        return "incident.html", {**values, "kept": self._kept.get(request.path_params["key"], "")}
 
     def _nodes(self, request: Request) -> tuple[str, dict[str, Any]]:
         return "nodes.html", self._scene.nodes()
@@ -120,16 +121,15 @@ class Page:
         try:
             form = await read_form(request)
             self.door.check_form(request, form)
-            kept = await run_in_threadpool(self._act, request.path_params["key"], form)
+            await run_in_threadpool(self._act, request.path_params["key"], form)
         except UnknownIncident:
             return self._problem(request, HTTPException(409, "that incident is over already: nothing was changed"))
         except HTTPException as error:
             return self._problem(request, error)
-        here = f"/incidents/{quote(request.path_params['key'], safe='')}"
-        return RedirectResponse(f"{here}?kept={quote(kept, safe='')}" if kept else here, 303)
+        return RedirectResponse(f"/incidents/{quote(request.path_params['key'], safe='')}", 303)
 
-    def _act(self, key: str, form: dict[str, str]) -> str:
-        """Where a false alarm is kept, else nothing."""
+    def _act(self, key: str, form: dict[str, str]) -> None:
+        """Raises UnknownIncident, or HTTPException where the form makes no sense."""
         desk, by = self._daemon.desk, form.get("by", "").strip()[:MAX_NAME] or "the page"
         match form.get("action"):
             case "ack":
@@ -142,10 +142,11 @@ class Page:
             case "wake":
                 desk.snooze(key, self._daemon.clock.time(), by)
             case "resolve" | "false_alarm" as action:
-                return end_by_hand(self._daemon, key, by, form.get("why", "").strip(), action == "false_alarm")[1]
+                why = form.get("why", "").strip()
+                self._kept[key] = end_by_hand(self._daemon, key, by, why, action == "false_alarm")[1]
+                self._kept = dict(list(self._kept.items())[-MAX_KEPT:])
             case _:
                 raise HTTPException(400, "no such action")
-        return ""
 
     def _problem(self, request: Request, error: HTTPException) -> Response:
         return self._render.page(request, "problem.html", {"problem": error.detail}, status=error.status_code)

@@ -13,13 +13,14 @@ from watcher.daemon.page.headline import headline
 from watcher.daemon.page.nodes import node_words
 from watcher.daemon.page.runbook import what_to_do
 from watcher.daemon.page.runs import run_words
-from watcher.daemon.views import incident_view, run_view
+from watcher.daemon.views import run_view
 
 if TYPE_CHECKING:
     from watcher.daemon.app import Daemon
 
 SHOWN_INCIDENTS = 50
 RECENT = 20
+SHOWN_STRIPS = 12  # runs whose GPUs are drawn on the first page; all have a page of their own
 POLL_SECONDS = (1.0, 5.0)
 LATE_CYCLES = 4
 TONES = {"critical": 0, "warning": 1, "notice": 2, "good": 3, "quiet": 4}
@@ -68,6 +69,7 @@ class Scene:
         return {
             "headline": headline(runs, live, waiting),
             "runs": runs,
+            "drawn": SHOWN_STRIPS,
             "waiting": waiting,
             "lead": lead,
             "open": live[bool(lead) :][:SHOWN_INCIDENTS],
@@ -115,7 +117,6 @@ class Scene:
         bars, count = words.gpus(found)
         return {
             "incident": found,
-            "view": incident_view(found),
             "what_to_do": what_to_do(found.signature),
             "gpus": bars,
             "gpus_count": count,

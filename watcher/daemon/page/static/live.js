@@ -14,7 +14,7 @@ let isLost = false;
 
 const now = () => clock.daemon + ((performance.now() - clock.here) / 1000) * rate;
 
-export function spoken(seconds) {
+function spoken(seconds) {
   const total = Math.max(0, Math.round(seconds));
   const two = (number) => String(number).padStart(2, "0");
   if (total < 60) return `${total} s`;
@@ -104,14 +104,15 @@ async function poll() {
       signal: AbortSignal.timeout(10_000),
     });
     if (response.redirected) return location.reload(); // the session is over: to the login
-    if (response.status === 304 || response.ok) {
-      const stamp = Number(response.headers.get("Runwatch-Now"));
-      if (stamp) clock = { daemon: stamp, here: performance.now() };
-      answeredAt = performance.now();
+    if (response.status === 404) return location.reload(); // a run that is watched no more says so
+    const stamp = Number(response.headers.get("Runwatch-Now"));
+    if (stamp && (response.status === 304 || response.ok)) {
+      clock = { daemon: stamp, here: performance.now() };
       if (response.status !== 304) {
-        etag = response.headers.get("ETag") ?? "";
         put(await response.text());
+        etag = response.headers.get("ETag") ?? "";
       }
+      answeredAt = performance.now();
     }
   } catch {
     // the banner tells; the next look comes

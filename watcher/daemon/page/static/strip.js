@@ -59,7 +59,7 @@ function paint(canvas, state, pixels) {
     const [red, green, blue] = colour(value / data.full);
     image.data.set([red, green, blue, 255], 4 * place);
   });
-  const small = new OffscreenCanvas(columns, rows);
+  const small = Object.assign(document.createElement("canvas"), { width: columns, height: rows });
   small.getContext("2d").putImageData(image, 0, 0);
   pen.drawImage(small, 0, MARKS * scale, canvas.width, canvas.height - MARKS * scale);
   if (cursor) {
