@@ -46,7 +46,7 @@ class Launches:
         self.over = self.over or (scheduler.state == "gone" and key == self.key)
         if self.key is not None and key[0] == self.key[0] and key[1] > self.key[1] and not self.over:
             self._requeued(progress)
-        if scheduler.state == "running" and key != self.key:
+        if scheduler.state == "running" and (key != self.key or self.over):  # a name may be used again
             self._begin(progress, key, scheduler.started_at if scheduler.started_at is not None else now)
 
     def _is_newer(self, launch: Ended) -> bool:

@@ -60,6 +60,19 @@ def test_a_requeue_keeps_the_jobs_number_and_is_another_attempt(run):
     assert frame.phase.name == "startup"
 
 
+def test_a_job_that_was_gone_and_runs_under_the_same_name_is_another_attempt(run):
+    run.says(60, "none")
+    assert run.frame(65).scheduler.state == "gone"
+    run.runs(300, start=290)
+    assert run.frame(310).attempt.number == 2
+
+
+def test_a_job_that_a_listing_has_missed_once_is_the_same_attempt(run):
+    run.says(60, "none")
+    run.runs(90, start=0)
+    assert run.frame(100).attempt.number == 1
+
+
 def test_a_launch_that_the_log_has_told_already_is_not_counted_twice(run):
     run.error(40)
     run.fold.observe_event(T + 100, BANNER)
