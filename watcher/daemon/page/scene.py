@@ -156,8 +156,10 @@ class Scene:
 
 
 def _by_weight(incidents: Sequence[Incident]) -> list[Incident]:
-    """Those that nobody has first, the worst first, the oldest first."""
-    return sorted(
-        incidents,
-        key=lambda one: (one.shadow, -int(one.severity), one.acknowledged_at is not None, one.suspect_since_at),
-    )
+    """The worst first; of equals those that nobody has, then runs that do not move, then the oldest."""
+
+    def weight(one: Incident) -> tuple[bool, int, bool, bool, float]:
+        still = one.family in ("stall", "crash")
+        return one.shadow, -int(one.severity), one.acknowledged_at is not None, not still, one.suspect_since_at
+
+    return sorted(incidents, key=weight)

@@ -274,3 +274,15 @@ def test_an_incident_that_is_only_in_the_store_is_still_shown(fresh):
     fresh.store.commit(StepResult({**fresh.daemon.desk.incidents, "old/crash": old}, ()), {}, (), fresh.clock.now)
     assert Browser(fresh.app).get("/incidents/old%2Fcrash").status == 200
     assert Browser(fresh.app).get("/incidents/none").status == 404
+
+
+def test_of_several_critical_incidents_the_run_that_stands_still_leads(fresh):
+    from detectors.frame import Strike
+
+    for days in (1, 2):
+        fresh.daemon.ledger.add(Strike(at=fresh.clock.now - days * 86_400, node="gpu-node-02", kind="xid_79"))
+    fresh.play(60)
+    assert len(fresh.daemon.desk.incidents) == 2
+    html = Browser(fresh.app).get("/").text
+    assert f"{RUN} stands still" in words(html[html.index("<h1>") : html.index("</h1>")])
+    assert "1 more critical" in html
