@@ -32,6 +32,7 @@ class Delivery:
     minimal: bool = False  # refused once, goes out in its smallest form
     fell_back: bool = False  # another channel has been asked to carry it too
     fallback_of: str | None = None
+    receipt: str = ""  # of the first message of its key, once that is sent
 
     @property
     def dedup_key(self) -> str:
@@ -45,6 +46,7 @@ class Accepted:
     channel: str
     dedup_key: str
     fallback_of: str | None = None
+    receipt: str = ""
 
 
 class Journal(Protocol):

@@ -18,6 +18,7 @@ class Lane:
         self.pending: dict[int, Delivery] = {}  # in order of their ids
         self.in_flight: set[int] = set()
         self.accepted: dict[str, str | None] = {}  # dedup key -> the channel it stands in for
+        self.receipts: dict[str, str] = {}  # dedup key -> what its first message was answered
         self.circuit = Circuit()
         self.wake = threading.Event()
         self.failing_since_at: float | None = None

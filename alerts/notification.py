@@ -28,7 +28,8 @@ class Notification:
 
     `title` is one clean line; `text` is the whole page in plain text and begins with the title. `members` lists what
     a grouped page is about (empty for a single incident), `member_count` how many there are in truth. `repeated`: said
-    before, for a side that forgets. `sent_at`: when this attempt begins, which may be hours after `at`.
+    before, for a side that forgets. `sent_at`: when this attempt begins, which may be hours after `at`. `receipt`: what
+    the other side gave for the first message about this trouble.
     """
 
     kind: Kind
@@ -47,6 +48,7 @@ class Notification:
     face: Face | None = None
     repeated: bool = False
     sent_at: float | None = None
+    receipt: str = ""
 
     @property
     def now(self) -> float:
@@ -71,9 +73,11 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The other side took it. `note`: what it said about it, for the record."""
+    """The other side took it. `receipt`: what later messages about the same trouble need, e.g. its thread; it is kept
+    over a restart. `trouble`: what did not work beside the message itself; one clean line."""
 
-    note: str = ""
+    receipt: str = ""
+    trouble: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from alerts._circuit import Backoff
 from alerts._delivery import Accepted, Delivery, DeliveryState, Journal, JournalError, NoJournal
+from alerts._incident import bounded_key
 from alerts._lane import Lane
 from alerts.notification import Notification, Outcome, Rejected, Retry, Sent
 from detectors.verdict import Severity
@@ -75,6 +76,7 @@ class Outbox:
             for one in accepted:
                 if one.channel in self._lanes:
                     self._lanes[one.channel].accepted[one.dedup_key] = one.fallback_of
+                    self._lanes[one.channel].receipts[one.dedup_key] = one.receipt
             for delivery in sorted(deliveries, key=lambda one: one.id):
                 wait = min(max(0.0, delivery.due_at - now), self.backoff.longest_wish_seconds)
                 if delivery.channel in self._lanes:
@@ -144,6 +146,12 @@ class Outbox:
             with self._lock:
                 lane.forget(delivery.id)
 
+    def receipt(self, channel: str, notification: Notification) -> str:
+        """Of the first message under its key, else of the trouble that it is a raise of; empty where there is none."""
+        receipts = self._lanes[channel].receipts
+        with self._lock:
+            return receipts.get(notification.dedup_key) or receipts.get(bounded_key(notification.incident.key), "")
+
     def settle(self, delivery: Delivery, outcome: Outcome) -> None:
         """Records how an attempt ended and when to try again."""
         now, tick = self.clock.time(), self.clock.monotonic()
@@ -153,7 +161,7 @@ class Outbox:
             tried = replace(delivery, attempts=delivery.attempts + 1, first_attempt_at=first_at)
             lane.in_flight.discard(delivery.id)
             if isinstance(outcome, Sent):
-                self._worked(lane, tried, now, tick)
+                self._worked(lane, tried, outcome, now, tick)
             elif isinstance(outcome, Rejected) and not tried.minimal:
                 self._count(lane.name, "rejected_once")
                 again = replace(tried, minimal=True, error=outcome.error, due_at=now)
@@ -218,16 +226,20 @@ class Outbox:
             id=number, channel=channel, notification=notification, created_at=now, due_at=now, fallback_of=fallback_of
         )
 
-    def _worked(self, lane: Lane, tried: Delivery, now: float, tick: float) -> None:
+    def _worked(self, lane: Lane, tried: Delivery, outcome: Sent, now: float, tick: float) -> None:
         was_open = lane.circuit.open
         lane.circuit = lane.circuit.worked(tick)
         lane.last_success_at, lane.failing_since_at, lane.last_error = now, None, ""
-        action = tried.notification.action
+        action, key = tried.notification.action, tried.dedup_key
+        tried = replace(tried, receipt=lane.receipts.get(key) or outcome.receipt)
         if action == "trigger":
-            lane.accepted[tried.dedup_key] = tried.fallback_of
+            lane.accepted[key], lane.receipts[key] = tried.fallback_of, tried.receipt
         elif action == "resolve":
-            lane.accepted.pop(tried.dedup_key, None)
-        self._finish(lane, tried, "sent", now, "")
+            lane.accepted.pop(key, None)
+            lane.receipts.pop(key, None)
+        self._finish(lane, tried, "sent", now, outcome.trouble)
+        if outcome.trouble:
+            self._warn(f"channel {lane.name}: {outcome.trouble}")
         if was_open:
             lane.all_due(tick)
 

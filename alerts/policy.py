@@ -140,12 +140,7 @@ class _Channel:
                     self.ledger.put(incident.key, self.name, replace(told, last_at=self.now))
                 continue
             if incident.severity > told.severity:
-                key, face = raised_key(incident.key, incident.severity), face_of([incident])
-                self._say("escalated", incident, key, f"it became {incident.severity.label}", face=face)
-                faces = tuple(told.face(old) or replace(face, severity=told.severity) for old in told.dedup_keys)
-                said = replace(
-                    said, dedup_keys=(*told.dedup_keys, key), faces=(*faces, face), times=told.times + 1
-                )  # fmt: skip
+                said = self._raise(incident, told, said)
             elif incident.signature != told.signature and bounded_key(incident.key) in told.dedup_keys:
                 why = f"it is seen more sharply, was {told.signature}"
                 self._say("updated", incident, key, why, face=told.face(key))
@@ -164,6 +159,18 @@ class _Channel:
             else:
                 said = replace(said, signature=told.signature, last_at=told.last_at)
             self.ledger.put(incident.key, self.name, said)
+
+    def _raise(self, incident: Incident, told: Told, said: Told) -> Told:
+        """Under a second key where the other side swallows repeats of an open one; people read it in its thread."""
+        face, why = face_of([incident]), f"it became {incident.severity.label}"
+        said = replace(said, times=told.times + 1)
+        if not self.traits.keeps_state:
+            self._say("escalated", incident, told.dedup_keys[-1], why, face=face)
+            return said
+        key = raised_key(incident.key, incident.severity)
+        self._say("escalated", incident, key, why, face=face)
+        faces = tuple(told.face(old) or replace(face, severity=told.severity) for old in told.dedup_keys)
+        return replace(said, dedup_keys=(*told.dedup_keys, key), faces=(*faces, face))
 
     def _keep_alive(self, incident: Incident, told: Told, reminded: set[str]) -> None:
         """Under each of its keys: one that is left out would end by itself."""

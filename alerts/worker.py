@@ -71,7 +71,10 @@ class Worker:
         delivery = self._outbox.take(self.name)
         if delivery is None:
             return False
-        message = replace(delivery.notification, sent_at=self._outbox.clock.time())
+        message = replace(
+            delivery.notification, sent_at=self._outbox.clock.time(),
+            receipt=self._outbox.receipt(self.name, delivery.notification),
+        )  # fmt: skip
         outcome = self._run_bounded(lambda: self._attempt(message, delivery.minimal), self._deadline)
         self._outbox.settle(delivery, outcome)
         return True

@@ -75,7 +75,7 @@ def outcome(answer: Answer | Outcome, now: float) -> Outcome:
         return answer
     status, said = answer.status, answer.said
     if 200 <= status < 300:
-        return Sent(said)
+        return Sent()
     if 300 <= status < 400:
         return Rejected(
             f"{answer.host}: HTTP {status}, a redirect to {answer.location}; put the final URL into the config"

@@ -102,7 +102,7 @@ class Email:
             return Retry(f"{section.host}: its TLS certificate is not accepted")
         except (smtplib.SMTPException, OSError) as error:
             return Retry(f"{section.host}: {type(error).__name__}")
-        return Sent(f"{len(refused)} of {len(section.to)} recipients refused" if refused else "")
+        return Sent(trouble=f"{len(refused)} of {len(section.to)} recipients refused" if refused else "")
 
     def _connected(self) -> smtplib.SMTP:
         section = self.section

@@ -1,12 +1,10 @@
-"""Slack: an incoming webhook, or `chat.postMessage` with a bot token, which keeps one thread per incident.
-
-Threads are known to this process only: after a restart the next message of an incident begins a new one.
-"""
+"""Slack: an incoming webhook, or `chat.postMessage` with a bot token: one thread per incident, with its picture."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pydantic import model_validator
 
@@ -14,12 +12,14 @@ from alerts._text import cut
 from alerts.channels._api import ChannelPlugin, ChannelSection
 from alerts.channels._fit import encode
 from alerts.channels._http import Answer, outcome, request, wait_seconds
+from alerts.channels._slack_files import show_picture
 from alerts.notification import Notification, Outcome, Rejected, Retry, Sent
 from alerts.secret import Secret, SecretError, one_of
+from alerts.worker import BoundedRunner
 
 API_URL = "https://slack.com/api/chat.postMessage"
 TEXT_CHARACTERS = 3_500  # Slack shows about 4,000 and cuts the rest
-MAX_THREADS = 1_000
+PICTURE_SECONDS = 10.0  # in all; the page is there already
 RETRY_ERRORS = frozenset(
     {"ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"}
 )
@@ -56,7 +56,7 @@ class SlackSection(ChannelSection):
 @dataclass(frozen=True, slots=True)
 class Slack:
     section: SlackSection
-    threads: dict[str, str] = field(default_factory=dict)  # dedup key -> time stamp of its first message
+    upload: BoundedRunner = field(default_factory=lambda: BoundedRunner("slack-picture"))
 
     def send(self, notification: Notification, minimal: bool = False) -> Outcome:
         body: dict[str, object] = {"text": text(notification, minimal)}
@@ -71,11 +71,15 @@ class Slack:
         except SecretError as error:
             return Retry(str(error))
         body |= {"channel": self.section.channel, "unfurl_links": False}
-        thread = self.threads.get(notification.dedup_key)
-        if thread is not None:
-            body |= {"thread_ts": thread, "reply_broadcast": notification.kind in ("escalated", "resolved")}
+        if notification.receipt:
+            broadcast = notification.kind in ("escalated", "resolved")
+            body |= {"thread_ts": notification.receipt, "reply_broadcast": broadcast}
         headers["Authorization"] = f"Bearer {key}"
-        return self._judged(request(self.section.api_url, encode(body), headers, [key]), notification)
+        answer = request(self.section.api_url, encode(body), headers, [key])
+        posted = self._judged(answer, notification)
+        if not isinstance(posted, Sent) or minimal or not isinstance(answer, Answer):
+            return posted
+        return self._with_picture(notification, posted, str(json.loads(answer.text).get("channel", "")), key)
 
     def _judged(self, answer: Answer | Outcome, notification: Notification) -> Outcome:
         """The API answers 200 with `ok: false` for most of what goes wrong."""
@@ -90,16 +94,16 @@ class Slack:
         if ok is not True:
             wait = wait_seconds(answer.retry_after, notification.now, answer.date)
             return Retry(f"Slack: {error}", wait) if error in RETRY_ERRORS else Rejected(f"Slack: {error}")
-        self._remember(notification, stamp)
-        return Sent(f"ts {stamp}")
+        return Sent(stamp if isinstance(stamp, str) else "")
 
-    def _remember(self, notification: Notification, stamp: object) -> None:
-        if notification.kind == "resolved":
-            self.threads.pop(notification.dedup_key, None)
-        elif isinstance(stamp, str):
-            self.threads.setdefault(notification.dedup_key, stamp)
-            while len(self.threads) > MAX_THREADS:
-                self.threads.pop(next(iter(self.threads)))
+    def _with_picture(self, notification: Notification, posted: Sent, place: str, token: str) -> Sent:
+        """The page has arrived: whatever becomes of its picture, it is not sent again."""
+        image, thread = notification.picture, notification.receipt or posted.receipt
+        if image is None or not place or not thread:
+            return posted
+        root = self.section.api_url.rpartition("/")[0]
+        shown = self.upload(partial(show_picture, root, token, place, thread, image), PICTURE_SECONDS)
+        return posted if isinstance(shown, Sent) else replace(posted, trouble=f"no picture: {shown.error}")
 
 
 def text(notification: Notification, minimal: bool) -> str:

@@ -121,7 +121,7 @@ class Store:
                 except ValueError:
                     loaded.notes.append(f"{self.path}: outbox row {row['id']} cannot be read and is left out")
             loaded.accepted = [
-                Accepted(*row) for row in db.execute("SELECT channel, dedup_key, fallback_of FROM accepted")
+                Accepted(*row) for row in db.execute("SELECT channel, dedup_key, fallback_of, receipt FROM accepted")
             ]
             loaded.next_id = int(db.execute("SELECT coalesce(max(id), 0) + 1 FROM outbox").fetchone()[0])
         self._written = {key: (incident, loaded.told[key]) for key, incident in loaded.incidents.items()}
@@ -248,7 +248,10 @@ class Store:
                     (*place, one.id),
                 )
             if one.state == "sent" and one.notification.action == "trigger":
-                db.execute("INSERT OR REPLACE INTO accepted VALUES (?, ?, ?, ?)", (*place, now, one.fallback_of))
+                db.execute(
+                    "INSERT OR REPLACE INTO accepted (channel, dedup_key, at, fallback_of, receipt) VALUES (?,?,?,?,?)",
+                    (*place, now, one.fallback_of, one.receipt),
+                )
             elif one.state == "sent" and one.notification.action == "resolve":
                 db.execute("DELETE FROM accepted WHERE channel = ? AND dedup_key = ?", place)
 

@@ -32,5 +32,6 @@ STEPS: tuple[str, ...] = (
     CREATE TABLE state (name TEXT PRIMARY KEY, value BLOB NOT NULL, changed_at REAL NOT NULL);
     """,
     "CREATE INDEX outbox_key ON outbox (dedup_key);",
+    "ALTER TABLE accepted ADD COLUMN receipt TEXT NOT NULL DEFAULT '';",
 )
 VERSION = len(STEPS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import io
@@ -9,6 +10,7 @@ import json
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from aiosmtpd.controller import Controller
 from pydantic import ValidationError
 
 from alerts.channels.alertmanager import AlertmanagerSection, alert
+from alerts.channels.apprise import Apprise, AppriseSection
 from alerts.channels.command import Command, CommandSection
 from alerts.channels.console import Console, ConsoleSection
 from alerts.channels.email import Email, EmailSection
@@ -38,17 +41,6 @@ def test_the_receiver_of_a_webhook_can_check_that_it_is_ours(server: ScriptedSer
     _, headers, body = server.requests[0]
     stamp, digest = (part.split("=")[1] for part in headers["x-runwatch-signature"].split(","))
     assert digest == hmac.new(SECRET.encode(), stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-
-
-def test_a_slack_bot_keeps_one_thread_per_incident(server: ScriptedServer) -> None:
-    server.script("*", Answer(200, '{"ok": true, "ts": "17.1"}'), Answer(200, '{"ok": true, "ts": "17.2"}'))
-    section = SlackSection(bot_token=Secret(SECRET), channel="#gpu", api_url=server.url("/api"))
-    channel = Slack(section)
-    channel.send(sample())
-    channel.send(sample("resolved"))
-    first, second = server.bodies()
-    assert "thread_ts" not in first
-    assert (second["thread_ts"], second["reply_broadcast"]) == ("17.1", True)
 
 
 @pytest.mark.parametrize(
@@ -156,6 +148,17 @@ def mailbox() -> Iterator[tuple[MailBox, EmailSection]]:
     section = EmailSection(host="127.0.0.1", port=port, tls="none", sender="rw@example.org", to=("a@example.org",))
     yield box, section
     controller.stop()
+
+
+def test_apprise_attaches_the_picture_where_the_service_takes_one(server: ScriptedServer) -> None:
+    channel = Apprise(AppriseSection(url=Secret(server.url("/x").replace("http", "json"))))
+    picture = base64.b64encode(b"\x89PNG picture").decode()
+    assert isinstance(channel.send(replace(sample(), picture_base64=picture)), Sent)
+    assert isinstance(channel.send(replace(sample(), picture_base64=picture), minimal=True), Sent)
+    whole, minimal = server.bodies()
+    (attached,) = whole["attachments"]
+    assert (attached["filename"], attached["mimetype"], attached["base64"]) == ("gpus.png", "image/png", picture)
+    assert not minimal.get("attachments")
 
 
 def test_a_mail_has_both_forms_and_threads_by_incident(mailbox: tuple[MailBox, EmailSection]) -> None:
