@@ -29,15 +29,20 @@ def ended(at: float, code: int = 1, reason: str = "Error", began: float = START)
 def pod(
     name: str, node: str | None = "n1", state: Json | None = None, *, phase: str = "Running", created: float = START,
     restarts: int = 0, last: Json | None = None, labels: Json | None = None, gpus: int = 8, status: Json | None = None,
+    deleted: float | None = None,
 ) -> Json:  # fmt: skip
-    """A pod whose container `trainer` is in that state; a sidecar without GPUs runs beside it."""
+    """A pod whose container `trainer` is in that state; a sidecar without GPUs runs beside it.
+
+    deleted: since when it has 30 s to go.
+    """
+    going = {} if deleted is None else {"deletionTimestamp": stamp(deleted + 30), "deletionGracePeriodSeconds": 30}
     resources = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
     trainer = {
         "name": "trainer", "state": state or running(created + 5), "restartCount": restarts, "lastState": last or {},
     }  # fmt: skip
     sidecar = {"name": "sidecar", "state": running(created), "restartCount": 7, "lastState": {}}
     return {
-        "metadata": {"name": name, "creationTimestamp": stamp(created), "labels": labels or {}},
+        "metadata": {"name": name, "creationTimestamp": stamp(created), "labels": labels or {}} | going,
         "spec": {
             "nodeName": node,
             "containers": [{"name": "sidecar", "resources": {}}, {"name": "trainer", "resources": resources}],

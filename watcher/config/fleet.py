@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, create_model, model_validator
@@ -109,4 +110,8 @@ def fleet_notes(config: DaemonConfig) -> Sequence[str]:
         logs = [log.path for log in run.logs if log.tail == "daemon" and log.path == "%stdout"]
         if logs and (run.match is None or run.match.source()[0] != "slurm"):
             notes.append(f"runs[{number}].logs: %stdout is what a Slurm job writes to, and no Slurm tells of this run")
+    for name in dict.fromkeys(run.match.source()[0] for run in config.runs if run.match is not None):
+        needs = load_fleet()[name].needs
+        if needs is not None and find_spec(needs) is None:
+            notes.append(f"fleet.{name}: nothing is found without its client: pip install 'runwatch[{name}]'")
     return notes

@@ -105,6 +105,7 @@ class FleetPlugin:
     accepts: Callable[[Any, Job], bool]
     labels: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
+    needs: str | None = None
 
 
 @cache

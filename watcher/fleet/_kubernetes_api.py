@@ -6,18 +6,21 @@ The objects stay plain JSON: a field that this client does not know, or that is 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from watcher.aside import aside
 from watcher.fleet._api import FleetError
 from watcher.fleet._kubernetes_json import Json, part, rows, text
 
+T = TypeVar("T")
 PAGE = 500
 MAX_OBJECTS = 20_000
 MAX_PAGES = 200  # a server may send fewer than it was asked for
 MAX_BYTES = 128 << 20  # of one list; a pod is some 10 kB
+MAX_PAGE_BYTES = 4 << 20  # of what the server says of itself
 CHUNK = 1 << 16
 
 
@@ -35,28 +38,28 @@ class KubernetesApi:
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
         self._kubeconfig, self._context = kubeconfig, context
         self._client: Any = None
-        self._versions: dict[str, str] = {}
+        self._versions: dict[tuple[str, str], str] = {}
 
-    async def objects(self, group: str, namespace: str, plural: str, selector: str | None = None) -> list[Json]:
-        """All of one kind in one namespace; group "" is the core."""
+    async def objects(
+        self, group: str, namespace: str, plural: str, read: Callable[[Json], T | None], selector: str | None = None
+    ) -> list[T]:
+        """All of one kind in one namespace, as `read` makes them of their JSON; group "" is the core."""
         base = f"/apis/{group}/{await self._version(group, plural)}" if group else "/api/v1"
         query = [("limit", str(PAGE))] + ([("labelSelector", selector)] if selector is not None else [])
-        found: list[Json] = []
+        found: list[T] = []
         more: Any = None
         size = 0
         for _ in range(MAX_PAGES):
-            page, read = await self._get(
+            body = await self._get(
                 f"{base}/namespaces/{{namespace}}/{plural}", {"namespace": namespace},
                 [*query, ("continue", more)] if more else query, MAX_BYTES - size,
             )  # fmt: skip
-            size += read
-            if not isinstance(page.get("items"), list):
-                raise FleetError(f"the API server's list of {plural} holds no items: is its address right?")
-            found += rows(page["items"])
+            size += len(body)
+            page, more = await aside(partial(_page, body, plural, read))
+            found += page
             if len(found) > MAX_OBJECTS:
                 raise FleetError(f"more than {MAX_OBJECTS} {plural} in namespace {namespace}: match by narrower labels")
-            more = part(page, "metadata").get("continue")
-            if not isinstance(more, str) or not more:
+            if more is None:
                 return found
         raise FleetError(f"the API server's list of {plural} in namespace {namespace} does not come to an end")
 
@@ -66,37 +69,37 @@ class KubernetesApi:
             await client.close()
 
     async def _version(self, group: str, plural: str) -> str:
-        """The one that the server prefers: those of young kinds change."""
-        if group not in self._versions:
+        """The one that the server prefers of those that have the kind: young kinds change, and groups are shared."""
+        if (group, plural) not in self._versions:
             try:
-                told, _ = await self._get("/apis/{group}", {"group": group}, [], 1 << 20)
+                told = _json(await self._get("/apis/{group}", {"group": group}, [], MAX_PAGE_BYTES))
+                preferred = part(told, "preferredVersion").get("version")
+                others = [row.get("version") for row in rows(told.get("versions"))]
+                for version in [one for one in dict.fromkeys([preferred, *others]) if isinstance(one, str)]:
+                    fills = {"group": group, "version": version}
+                    known = _json(await self._get("/apis/{group}/{version}", fills, [], MAX_PAGE_BYTES))
+                    if any(row.get("name") == plural for row in rows(known.get("resources"))):
+                        self._versions[group, plural] = version
+                        return version
             except RefusedError as error:
                 if error.status != 404:
                     raise
-                raise FleetError(f"this cluster knows no {plural}.{group}: is its controller installed?") from None
-            version = part(told, "preferredVersion").get("version")
-            if not isinstance(version, str):
-                raise FleetError(f"the API server tells no version of {group}")
-            self._versions[group] = version
-        return self._versions[group]
+            raise FleetError(f"this cluster knows no {plural}.{group}: is its controller installed?")
+        return self._versions[group, plural]
 
     async def _get(
         self, path: str, fills: Mapping[str, str], query: Sequence[tuple[str, str]], max_bytes: int
-    ) -> tuple[Json, int]:
+    ) -> bytes:
         renewed = self._client is None
         status, body = await self._ask(path, fills, query, max_bytes)
         if status == 401 and not renewed:  # tokens run out: those of the file may be newer
             await self.aclose()
             status, body = await self._ask(path, fills, query, max_bytes)
         if status != 200:
-            if status in (404, 410):
+            if status == 404:
                 self._versions.clear()
             raise _refused(status, path.format(**fills), body)
-        try:
-            page = await aside(lambda: json.loads(body))
-        except (ValueError, RecursionError) as error:
-            raise FleetError(f"the API server's answer is no JSON: {error!r}"[:200]) from None
-        return (page if isinstance(page, dict) else {}), len(body)
+        return body
 
     async def _ask(
         self, path: str, fills: Mapping[str, str], query: Sequence[tuple[str, str]], max_bytes: int
@@ -117,6 +120,24 @@ class KubernetesApi:
         finally:
             answer.close() if len(body) > max_bytes else answer.release()
         return answer.status, bytes(body)
+
+
+def _page(body: bytes, plural: str, read: Callable[[Json], T | None]) -> tuple[list[T], str | None]:
+    """The objects, and where the next page begins."""
+    page = _json(body)
+    if not isinstance(page.get("items"), list):
+        raise FleetError(f"the API server's list of {plural} holds no items: is its address right?")
+    more = part(page, "metadata").get("continue")
+    found = [one for row in rows(page["items"]) if (one := read(row)) is not None]
+    return found, more if isinstance(more, str) and more else None
+
+
+def _json(body: bytes) -> Json:
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise FleetError(f"the API server's answer is no JSON: {error!r}"[:200]) from None
+    return told if isinstance(told, dict) else {}
 
 
 async def _client(kubeconfig: Path | None, context: str | None) -> Any:
@@ -141,10 +162,9 @@ async def _client(kubeconfig: Path | None, context: str | None) -> Any:
 
 def _refused(status: int, path: str, body: bytes) -> RefusedError:
     try:
-        told = json.loads(body)
-    except (ValueError, RecursionError):
-        told = {}
-    said = text(told.get("message")) if isinstance(told, dict) else ""
+        said = text(_json(body).get("message"))
+    except FleetError:
+        said = ""
     hint = {
         401: ": its token is not valid (any more)",
         403: ": give its account the Role of deploy/kubernetes/fleet-reader",

@@ -22,8 +22,9 @@ def rows(value: Any) -> list[Json]:
 
 
 def text(value: Any) -> str:
-    """One line, cut: messages may hold whatever a job has printed."""
-    return " ".join(value.split())[:MAX_TEXT] if isinstance(value, str) else ""
+    """One line, cut, nothing that a terminal obeys: messages may hold whatever a job has printed."""
+    line = " ".join(value[: 10 * MAX_TEXT].split()) if isinstance(value, str) else ""
+    return "".join(sign for sign in line if sign.isprintable())[:MAX_TEXT]
 
 
 def count(value: Any) -> int:

@@ -49,7 +49,8 @@ def jobs_of(workload: Workload, pods: Sequence[Pod], last: Launch | None) -> tup
     told = [present] if present is not None else []
     if launch is not None and launch.before is not None:
         told.append(launch.before)
-    if present is not None and present.state == "pending" and launch is not None and exit is not None:
+    crashed = exit is not None and exit.state != "cancelled"  # of those that are deleted the object will tell why
+    if present is not None and present.state == "pending" and launch is not None and exit is not None and crashed:
         told.append(_ended(job, exit))  # all have ended, none has begun anew
     return told, launch
 
@@ -64,7 +65,7 @@ def _present(job: Job, workload: Workload, live: Sequence[Pod], exit: Exit | Non
     running = [pod for pod in live if pod.running]
     if workload.ended is not None:
         state, at, said = workload.ended
-        if state == "failed" and exit is not None and exit.state != "completed":
+        if state == "failed" and exit is not None and exit.state not in ("completed", "cancelled"):
             job = _ended(job, exit)
             said = f"{job.reason}; {said}" if said else job.reason
         else:
@@ -102,7 +103,8 @@ def _launch(job: Job, workload: Workload, ranks: Sequence[Pod], last: Launch | N
         return last
     before = replace(job, restarts=last.restarts, started_at=last.started_at)
     exit = _exit(ranks, last.started_at, began + WAVE_SECONDS)
-    if exit is None and same_object and workload.restarts and counted > last.counted:
+    unclear = exit is None or exit.state == "cancelled"
+    if unclear and same_object and workload.restarts and counted > last.counted:
         exit = Exit(at=began, state="failed", text=f"all its pods were made anew ({workload.restarts} times by now)")
     return Launch(
         uid=workload.uid,
@@ -124,13 +126,14 @@ def _began(pods: Sequence[Pod]) -> float | None:
 
 
 def _exit(ranks: Sequence[Pod], after_at: float | None, until_at: float | None) -> Exit | None:
-    """What ended a launch in that time: the first that went wrong, else the last that was done."""
+    """What ended a launch in that time: the first that went wrong, else one that was deleted, else the last done."""
     exits = [exit for pod in ranks for exit in (pod.exit, pod.last_exit) if exit is not None]
     after = after_at if after_at is not None else float("-inf")
     until = until_at if until_at is not None else float("inf")
     inside = sorted((e for e in exits if e.at is None or after < e.at <= until), key=lambda exit: exit.at or 0.0)
-    bad = [exit for exit in inside if exit.state != "completed"]
-    return bad[0] if bad else inside[-1] if inside else None
+    deleted = [exit for exit in inside if exit.state == "cancelled"]
+    bad = [exit for exit in inside if exit.state not in ("completed", "cancelled")]
+    return next(iter(bad or deleted or inside[-1:]), None)
 
 
 def _ended(job: Job, exit: Exit) -> Job:

@@ -36,9 +36,10 @@ class Exit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """`started_at`: of the containers' present life, of the last one where it is over. `exit`: it is over.
+    """`started_at`: of the containers' present life, of the last one where it is over. last_exit: of the life before.
 
-    last_exit: of the life before. waits: why it does not run. stuck: it will not run by itself.
+    exit: it is over, or told to go: one on a dead node stays so for ever. waits: why it does not run. stuck: it will
+    not run by itself.
     """
 
     name: str
@@ -69,8 +70,8 @@ def pod_of(raw: Json) -> Pod | None:
     with_gpus = {text(one.get("name")) for one in rows(spec.get("containers")) if _asks_for_gpus(one)}
     told = rows(status.get("containerStatuses"))
     lives = [one for one in told if text(one.get("name")) in with_gpus] or told
-    phase = status.get("phase")
-    over = phase in ("Succeeded", "Failed")
+    deleted_at = _deleted_at(meta)
+    over = status.get("phase") in ("Succeeded", "Failed") or deleted_at is not None
     node = text(spec.get("nodeName")) or None
     started = [at for one in lives if (at := _started_at(one)) is not None]
     return Pod(
@@ -82,10 +83,10 @@ def pod_of(raw: Json) -> Pod | None:
         running=not over and bool(lives) and all(part(one, "state", "running") for one in lives),
         started_at=max(started, default=None),
         restarts=max((count(one.get("restartCount")) for one in lives), default=0),
-        exit=_exit(name, node, phase, status, lives) if over else None,
+        exit=_exit(name, node, status, lives, deleted_at) if over else None,
         last_exit=_last_exit(name, node, lives, over),
         waits=_waits(status, lives),
-        stuck=any(part(one, "state", "waiting").get("reason") in STUCK for one in lives),
+        stuck=any(text(part(one, "state", "waiting").get("reason")) in STUCK for one in lives),
     )
 
 
@@ -100,12 +101,18 @@ def _started_at(life: Json) -> float | None:
     return instant(running.get("startedAt")) if running else instant(ended.get("startedAt"))
 
 
-def _exit(name: str, node: str | None, phase: object, status: Json, lives: Sequence[Json]) -> Exit:
+def _deleted_at(meta: Json) -> float | None:
+    """When it was told to go; what stands there is when its time is up."""
+    at = instant(meta.get("deletionTimestamp"))
+    return at - count(meta.get("deletionGracePeriodSeconds")) if at is not None else None
+
+
+def _exit(name: str, node: str | None, status: Json, lives: Sequence[Json], deleted_at: float | None) -> Exit:
     """Of a pod that is over."""
     ends = [end for one in lives if (end := part(one, "state", "terminated"))]
     times = [at for end in ends if (at := instant(end.get("finishedAt"))) is not None]
-    at = max(times, default=None)
-    if phase == "Succeeded":
+    at = max(times, default=deleted_at)
+    if status.get("phase") == "Succeeded":
         return Exit(at=at, state="completed", text=f"pod {name} completed")
     for row in rows(status.get("conditions")):
         if row.get("type") == "DisruptionTarget" and row.get("status") == "True":
@@ -116,6 +123,8 @@ def _exit(name: str, node: str | None, phase: object, status: Json, lives: Seque
     reason, message = text(status.get("reason")), text(status.get("message"))
     if reason:  # Evicted, UnexpectedAdmissionError ...
         return Exit(at=at, state=DISRUPTED.get(reason, "failed"), text=_line(name, node, reason, message), node=node)
+    if deleted_at is not None and (at is None or at >= deleted_at):  # its exit code is the signal's
+        return Exit(at=deleted_at, state="cancelled", text=_line(name, node, "deleted", ""), node=node)
     bad = [exit for end in ends if (exit := _of_container(name, node, end)).state != "completed"]
     return bad[0] if bad else Exit(at=at, state="failed", text=_line(name, node, "failed", ""), node=node)
 

@@ -41,7 +41,6 @@ class Kind:
     """`pod_label`: carried by its pods, the value is the object's name. limit: the end of its time, unix seconds."""
 
     key: str
-    title: str
     group: str
     plural: str
     pod_label: str
@@ -70,15 +69,15 @@ def _after(began: object, policy: Json) -> float | None:
 
 KINDS = (
     Kind(
-        "jobset", "JobSet", "jobset.x-k8s.io", "jobsets", "jobset.sigs.k8s.io/jobset-name",
+        "jobset", "jobset.x-k8s.io", "jobsets", "jobset.sigs.k8s.io/jobset-name",
         lambda raw: part(raw, "spec").get("suspend"), _no_limit,
     ),
     Kind(
-        "pytorchjob", "PyTorchJob", "kubeflow.org", "pytorchjobs", "training.kubeflow.org/job-name",
+        "pytorchjob", "kubeflow.org", "pytorchjobs", "training.kubeflow.org/job-name",
         lambda raw: part(raw, "spec", "runPolicy").get("suspend"), _pytorchjob_limit,
     ),
     Kind(  # makes a JobSet of its own name
-        "trainjob", "TrainJob", "trainer.kubeflow.org", "trainjobs", "jobset.sigs.k8s.io/jobset-name",
+        "trainjob", "trainer.kubeflow.org", "trainjobs", "jobset.sigs.k8s.io/jobset-name",
         lambda raw: part(raw, "spec").get("suspend"), _trainjob_limit,
     ),
 )  # fmt: skip

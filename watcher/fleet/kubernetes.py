@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field, model_validator
@@ -96,13 +97,12 @@ class KubernetesSource:
     async def _workloads(
         self, kind: Kind, namespace: str, matches: Sequence[KubernetesMatch]
     ) -> list[tuple[Workload, list[Pod]]]:
-        listed = await self._api.objects(kind.group, namespace, kind.plural)
+        listed = await self._api.objects(kind.group, namespace, kind.plural, partial(workload_of, kind, namespace))
         now = self._clock.time()
         wanted = [
             one
-            for raw in listed
-            if (one := workload_of(kind, namespace, raw)) is not None
-            and any(match.wants(kind.key, namespace, one.name) for match in matches)
+            for one in listed
+            if any(match.wants(kind.key, namespace, one.name) for match in matches)
             and not (one.ended is not None and one.ended[1] is not None and now - one.ended[1] > FORGOTTEN_SECONDS)
         ]
         by_name: dict[str, list[Pod]] = {}
@@ -112,8 +112,7 @@ class KubernetesSource:
         return [(one, by_name.get(one.name, [])) for one in wanted]
 
     async def _pods(self, namespace: str, selector: str) -> list[Pod]:
-        listed = await self._api.objects("", namespace, "pods", selector)
-        return [pod for raw in listed if (pod := pod_of(raw)) is not None]
+        return await self._api.objects("", namespace, "pods", pod_of, selector)
 
     def _told(self, found: Sequence[tuple[Workload, list[Pod]]]) -> list[Job]:
         told: list[Job] = []
@@ -133,5 +132,6 @@ def accepts(match: KubernetesMatch, job: Job) -> bool:
 
 
 PLUGIN = FleetPlugin(
-    "kubernetes", KubernetesSettings, KubernetesMatch, KubernetesSource, accepts, labels=("name", "namespace", "kind")
-)
+    "kubernetes", KubernetesSettings, KubernetesMatch, KubernetesSource, accepts,
+    labels=("name", "namespace", "kind"), needs="kubernetes",
+)  # fmt: skip

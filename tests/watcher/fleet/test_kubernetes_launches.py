@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from detectors.frame import Scheduler
 from tests.support.kube_objects import START, ended, pod, running, stamp, unscheduled, waiting, workload
-from watcher.fleet._api import Job
+from watcher.daemon.fold import RunFold, RunSettings
+from watcher.events import LogEvent
+from watcher.fleet._api import Job, Place
 from watcher.fleet._group import Ended, sight_of
 from watcher.fleet._kubernetes_launches import Launch, jobs_of
 from watcher.fleet._kubernetes_pods import pod_of
@@ -229,6 +233,61 @@ def test_an_object_that_is_deleted_was_cancelled():
     assert (job.state, job.ended_at, job.releasing, nodes(job)) == ("cancelled", START + 900, True, ["n1"])
 
 
+def test_a_pod_that_a_dead_node_cannot_let_go_of_is_not_watched_any_more():
+    seen = Seen()
+    seen.poll(workload("tr11"), pod("a", "n1"), pod("b", "n2"))
+    why = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager", "message": "not-ready"}
+    ghost = pod("b", "n2", deleted=START + 890, status={"conditions": [why]})
+    seen.poll(workload("tr11"), pod("a", "n1"), ghost, pod("b2", "n3", created=START + 900))
+    scheduler, over = seen.told
+    assert (scheduler.nodes, scheduler.restarts) == (("n1", "n3"), 1)
+    assert [(one.state, one.node, one.at) for one in over] == [("node_fail", "n2", START + 890)]
+
+
+def test_workers_that_are_deleted_after_the_master_is_done_do_not_cancel_the_run():
+    seen = Seen("pytorchjob")
+    seen.poll(workload("tr11"), pod("master", "n1"), pod("worker", "n2"))
+    done = pod("master", "n1", ended(START + 900, 0, "Completed"), phase="Succeeded")
+    going = pod("worker", "n2", deleted=START + 905)
+    seen.poll(workload("tr11"), done, going)
+    assert seen.told[1] == ()
+    seen.poll(workload("tr11", ("Succeeded", START + 906, "")), done)
+    assert [(one.state, one.at) for one in seen.told[1]] == [("completed", START + 906)]
+
+
+def test_pods_of_a_label_that_somebody_deletes_were_cancelled():
+    seen = Seen("pods")
+    seen.poll(None, pod("a", "n1"), pod("b", "n2"))
+    job = seen.poll(None, *(pod(name, "n1", ended(START + 930, 137), deleted=START + 900) for name in "ab"))
+    assert (job.state, job.ended_at, job.reason) == ("cancelled", START + 900, "pod a on n1: deleted")
+
+
+def test_one_that_crashed_before_its_pods_were_deleted_has_failed():
+    seen = Seen("pods")
+    seen.poll(None, pod("a", "n1"), pod("b", "n2"))
+    crashed = pod("a", "n1", ended(START + 890, 1), phase="Failed", deleted=START + 900)
+    job = seen.poll(None, crashed, pod("b", "n2", deleted=START + 900))
+    assert (job.state, job.reason) == ("failed", "pod a on n1: exit code 1")
+
+
+def test_to_the_run_a_rank_that_restarts_is_a_crash_and_another_attempt():
+    fold, seen = RunFold(RunSettings(name="tr11", follows=True)), Seen()
+
+    def poll(at: float, *pods: dict[str, Any]) -> None:
+        seen.poll(workload("tr11"), *pods)
+        scheduler, over = seen.told
+        fold.set_nodes([Place(node=node) for node in scheduler.nodes], scheduler.started_at)
+        fold.observe_scheduler(at, scheduler, over)
+
+    poll(START + 10, pod("a", "n1"), pod("b", "n2"))
+    fold.observe_event(START + 60, LogEvent(event="step", step=1, total_steps=1000))
+    poll(START + 915, pod("a", "n1", running(START + 910), restarts=1, last=ended(START + 900)), pod("b", "n2"))
+    frame = fold.frame(START + 920)
+    assert (frame.attempt.number, frame.past_attempts[-1].ends) == (2, "crashed")
+    assert frame.past_attempts[-1].cause is not None
+    assert "pod a on n1: exit code 1" in frame.past_attempts[-1].cause.message
+
+
 def test_another_object_of_the_same_name_is_another_launch_without_the_old_ones_pods():
     seen = Seen()
     seen.poll(workload("tr11"), pod("a", "n1"))
@@ -278,6 +337,47 @@ def test_nonsense_in_a_pod_costs_nothing_but_itself():
     }  # fmt: skip
     job = Seen().poll(workload("tr11"), raw)
     assert (job.state, nodes(job)) == ("pending", [])
+
+
+ODD = st.sampled_from(
+    [None, 0, -1, 10**400, 1.5, True, "", "x", "0001-01-01T00:00:00+14:00", [], [None], {}, {"a": None}]
+)
+
+
+def with_one_odd_value(value: Any, odd: Any, where: list[int]) -> Any:
+    """The same JSON with `odd` at the place that `where` leads to."""
+    if not where or not isinstance(value, dict | list) or not value:
+        return odd
+    keys = sorted(value) if isinstance(value, dict) else list(range(len(value)))
+    chosen = keys[where[0] % len(keys)]
+    copy = value.copy()
+    copy[chosen] = with_one_odd_value(value[chosen], odd, where[1:])
+    return copy
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    odd=ODD, where=st.lists(st.integers(0, 9), min_size=1, max_size=8), shape=st.integers(0, 3), of_pod=st.booleans()
+)
+def test_nothing_that_a_server_may_send_breaks_the_poll(odd, where, shape, of_pod):
+    why = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": ""}
+    one = (
+        pod("a", "n1", running(START + 910), restarts=1, last=ended(START + 900), labels={"x": "y"}),
+        pod("a", "n1", waiting("CrashLoopBackOff"), restarts=1, last=ended(START + 900)),
+        pod("a", "n1", ended(START + 900), deleted=START, phase="Failed", status={"conditions": [why]}),
+        unscheduled("a", "no room"),
+    )[shape]
+    made = workload(
+        "tr11", ("Failed", START, "why"), status={"restarts": 1, "replicatedJobsStatus": [{"jobRestarts": [1]}]}
+    )
+    if of_pod:
+        one = with_one_odd_value(one, odd, where)
+    else:
+        made = with_one_odd_value(made, odd, where)
+    for kind in KINDS:
+        read = workload_of(kind, "train", made) if isinstance(made, dict) else None
+        seen = pod_of(one) if isinstance(one, dict) else None
+        jobs_of(read or BY_LABEL, [seen] if seen is not None else [], None)
 
 
 def test_what_a_job_prints_as_its_last_word_is_one_short_line():

@@ -16,9 +16,10 @@ from tests.support.kube_api import JOBSETS, PODS, PYTORCHJOBS, TOKEN, TRAINJOBS,
 from tests.support.kube_objects import START, pod, workload
 from watcher.clock import FakeClock, SystemClock
 from watcher.config.daemon import DaemonConfig
-from watcher.config.fleet import build_feeds
+from watcher.config.fleet import build_feeds, fleet_notes
 from watcher.fleet._api import FleetError, Job
 from watcher.fleet._kubernetes_api import KubernetesApi
+from watcher.fleet._kubernetes_pods import pod_of
 from watcher.fleet.kubernetes import KubernetesMatch, KubernetesSettings, KubernetesSource, accepts
 
 OF_JOBSET, OF_PYTORCHJOB = "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name"
@@ -89,6 +90,19 @@ def test_the_version_of_a_kind_is_the_servers(tmp_path):
         (job,) = await ask(source(server.kubeconfig, {"jobset": "js"}))
         assert job.state == "pending"
         assert "/apis/jobset.x-k8s.io/v1/namespaces/train/jobsets?limit=500" in server.asked
+
+    with_server(tmp_path, play)
+
+
+def test_a_group_whose_newest_version_has_not_the_kind_is_searched(tmp_path):
+    async def play(server: ApiServer) -> None:
+        server.serve("kubeflow.org/v2/mpijobs")
+        server.put(PYTORCHJOBS, workload("pt"))
+        asked = source(server.kubeconfig, {"pytorchjob": "pt"})
+        await ask(asked, again=True)
+        first = len(server.asked)
+        assert [job.name for job in await ask(asked)] == ["pt"]
+        assert len(server.asked) - first == 2  # that is asked once
 
     with_server(tmp_path, play)
 
@@ -241,7 +255,15 @@ def test_without_a_kubeconfig_outside_a_pod_the_setting_is_named(monkeypatch):
 def test_without_the_client_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "kubernetes.aio", None)
     with pytest.raises(FleetError, match=r"pip install 'runwatch\[kubernetes\]'"):
-        asyncio.run(KubernetesApi(tmp_path, None).objects("", "train", "pods"))
+        asyncio.run(KubernetesApi(tmp_path, None).objects("", "train", "pods", pod_of))
+
+
+def test_a_config_is_not_silent_about_a_client_that_is_not_installed(monkeypatch):
+    run = {"name": "a", "match": {"kubernetes": {"namespace": "train", "jobset": "a"}}}
+    config = DaemonConfig.model_validate({"runs": [run]})
+    assert fleet_notes(config) == []
+    monkeypatch.setattr("watcher.config.fleet.find_spec", lambda name: None)
+    assert "pip install 'runwatch[kubernetes]'" in fleet_notes(config)[0]
 
 
 @pytest.mark.parametrize(
