@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
     from watcher.config.daemon import DaemonConfig
     from watcher.config.load import ConfigError, load
     from watcher.daemon.build import build_sources
+    from watcher.doctor._found import found_runs
     from watcher.doctor.gather import gather
 
     try:
@@ -42,9 +44,11 @@ def run(args: argparse.Namespace) -> int:
     clock = SystemClock(config.clock_scale, config.clock_epoch)
     with Console(stderr=True).status("looking") as status:
         daemon = _daemon(args.config)
-        nodes = list(dict.fromkeys(node for run in config.runs for node in run.nodes))
+        status.update("asking which runs there are")
+        found = asyncio.run(found_runs(config, clock))
+        nodes = list(dict.fromkeys(node for run in found for node in run.nodes))
         sources = [_reachable(source, args.config, clock) for source in build_sources(config, clock, lambda: nodes)]
-        scene = gather(config, sources, clock, daemon, not args.no_page, status.update)
+        scene = gather(config, found, sources, clock, daemon, not args.no_page, status.update)
     account = list(_account(scene))
     if args.json:
         for about, line in account:

@@ -14,6 +14,7 @@ from detectors.frame import Frame
 from detectors.telemetry import NodeView
 from watcher.config.daemon import DaemonConfig, RunSection
 from watcher.daemon.answer import Answer
+from watcher.doctor._found import Found
 from watcher.events import LogEvent
 
 Level = Literal["ok", "note", "warn", "fail"]
@@ -48,12 +49,16 @@ class LogFound:
 
 @dataclass(frozen=True, slots=True)
 class RunScene:
-    """One run: its config, the frame of this moment with what was learnt so far, what its logs hold."""
+    """One run: who tells of it, the frame of this moment with what was learnt so far, what its logs hold."""
 
-    section: RunSection
+    found: Found
     frame: Frame
     detectors: Mapping[str, Any]  # name -> the config in force
     logs: Sequence[LogFound]
+
+    @property
+    def section(self) -> RunSection:
+        return self.found.section
 
     @property
     def answering(self) -> list[NodeView]:

@@ -12,6 +12,9 @@ SKEW_SECONDS = 5.0
 
 def look(scene: Scene, run: RunScene) -> Iterator[Line]:
     nodes = run.frame.nodes
+    if not nodes and run.found.source is not None:
+        yield Line("note", "agents", "it has no node now whose agent could be asked")
+        return
     if not nodes:
         yield Line("fail", "agents", "the run has no nodes", f"set nodes: or match: of run {run.section.name}")
         return

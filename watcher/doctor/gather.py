@@ -25,6 +25,7 @@ from watcher.daemon.merge import merge
 from watcher.daemon.state_file import read_ledger, read_state
 from watcher.daemon.store import StoreError
 from watcher.doctor._api import LogFound, RunScene, Scene
+from watcher.doctor._found import Found
 from watcher.doctor.collectives import timeouts_in
 from watcher.events import LogEvent
 
@@ -35,20 +36,24 @@ HEAD_BYTES = 4 << 20  # programs print their arguments first
 
 def gather(
     config: DaemonConfig,
+    found: Sequence[Found],
     sources: Sequence[AnswerSource],
     clock: Clock,
     daemon: str | None,
     page: bool,
     say: Callable[[str], None],
 ) -> Scene:
-    """`daemon`: None where one answers, else why not. `say`: hears what is being done. Raises nothing for bad sites."""
+    """`found`: the runs that there are. `daemon`: None where one answers, else why not. `say`: hears what goes on.
+
+    Raises nothing for bad sites.
+    """
     say("asking the agents")
     answers = asyncio.run(_ask(sources))
     strikes = _strikes(config.daemon.database)
     runs = []
-    for section in config.runs:
-        say(f"reading the logs of {section.name}")
-        runs.append(_run(config, section, answers, strikes, clock))
+    for one in found:
+        say(f"reading the logs of {one.section.name}")
+        runs.append(_run(config, one, answers, strikes, clock))
     pages = None
     if page:
         say("sending a test page through each channel")
@@ -73,18 +78,19 @@ def _strikes(database: Path) -> Ledger:
         return Ledger()
 
 
-def _run(
-    config: DaemonConfig, section: RunSection, answers: Sequence[Answer], strikes: Ledger, clock: Clock
-) -> RunScene:
+def _run(config: DaemonConfig, found: Found, answers: Sequence[Answer], strikes: Ledger, clock: Clock) -> RunScene:
+    section = found.section
     fold = run_fold(section, config, strikes, _saved(config.daemon.database, section.name))
+    if found.sight is not None:
+        fold.set_nodes(found.sight.places)
     for answer in answers:
         if answer.node in fold.nodes:
             fold.observe(answer)
     logs = [_of_agent(answer, fold) for answer in answers if answer.node in fold.nodes]
-    found = [one for some in logs for one in some]
-    found += [one for item in section.logs if item.tail == "daemon" for one in _read_here(item.path, section, clock)]
-    found += _counters(section, fold, clock)
-    return RunScene(section, fold.frame(clock.time()), settled(config.detectors, section.detectors)[0], found)
+    told = [one for some in logs for one in some]
+    told += [one for item in section.logs if item.tail == "daemon" for one in _read_here(item.path, section, clock)]
+    told += _counters(section, fold, clock)
+    return RunScene(found, fold.frame(clock.time()), settled(config.detectors, section.detectors)[0], told)
 
 
 def _saved(database: Path, run: str) -> bytes | None:

@@ -10,6 +10,8 @@ FEW_STEPS = 3
 
 
 def look(scene: Scene, run: RunScene) -> Iterator[Line]:
+    if not run.logs and run.found.source is not None and not run.found.nodes:
+        return  # nobody follows the log of a run that has no node now
     if not run.logs:
         yield Line(
             "fail", "logs", "no log of this run is followed: only power can be watched",

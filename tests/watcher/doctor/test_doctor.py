@@ -176,3 +176,40 @@ def test_time_outs_of_collectives_are_read_where_programs_print_them(line, secon
 
 def test_the_optimum_follows_young_and_daly():
     assert optimum_seconds(290.0, 16_384) == pytest.approx(42 * 60, rel=0.05)
+
+
+def test_nodes_that_a_source_tells_are_looked_at_under_the_name_of_each_run(site, tmp_path):
+    targets = tmp_path / "targets.yml"
+    groups = [{"targets": [f"{node}:9100" for node in FLEET.nodes], "labels": {"job": "tr11"}}]
+    targets.write_text(yaml.safe_dump(groups))
+    site.config["runs"] = [{"name": "x-{run}", "match": {"file_sd": {"files": [str(targets)], "run_label": "job"}}}]
+    code, lines = site.ask()
+    assert code == 0, [line for line in lines if line["level"] == "fail"]
+    assert {line["about"] for line in lines} == {"x-tr11", "this watchdog"}
+    assert ("ok", f"file_sd lists {len(FLEET.nodes)} nodes", "") in site.lines("fleet")
+    assert ("ok", f"{len(FLEET.nodes)} of {len(FLEET.nodes)} nodes answer, version 0.1.0", "") in site.lines("agents")
+
+
+def test_a_run_that_nothing_matches_now_is_no_failure_and_a_source_that_is_silent_is(site, tmp_path):
+    targets = tmp_path / "targets.yml"
+    targets.write_text("[]")
+    site.config["runs"] = [{"name": "{run}", "match": {"file_sd": {"files": [str(targets)], "run_label": "job"}}}]
+    assert site.ask()[0] == 0
+    assert site.lines("fleet") == [("note", "file_sd knows nothing that matches now", "is match: what you mean?")]
+    targets.unlink()
+    assert site.ask()[0] == 1
+    ((level, text, _),) = site.lines("fleet")
+    assert (level, text) == ("fail", f"{targets} cannot be read: No such file or directory")
+
+
+def test_a_job_that_waits_for_a_person_is_told_with_its_reason(site, tmp_path):
+    squeue = tmp_path / "squeue"
+    jobs = [
+        {"job_id": 7, "name": "tr11", "user_name": "me", "job_state": ["PENDING"], "state_reason": "JobHeldUser",
+         "priority": {"set": True, "infinite": False, "number": 0}},
+    ]  # fmt: skip
+    squeue.write_text(f"#!/bin/sh\necho '{json.dumps({'jobs': jobs})}'\n")
+    squeue.chmod(0o755)
+    site.config["fleet"] = {"slurm": {"squeue": str(squeue)}}
+    site.config["runs"] = [{"name": "tr11", "match": {"slurm_job_name": "tr11"}}]
+    assert site.lines("fleet") == [("warn", "slurm: job 7 is pending: JobHeldUser", "")]
