@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 import watcher.actions
 from alerts.actions import Due
-from detectors.registry import PluginError
+from detectors import plugins
 
 
 class ActionConfig(BaseModel):
@@ -34,15 +32,7 @@ class ActionPlugin:
 
 def load_actions() -> dict[str, ActionPlugin]:
     """All kinds by name. Raises PluginError with the name of a broken one."""
-    found = {}
-    for module in pkgutil.iter_modules(watcher.actions.__path__):
-        if module.name.startswith("_"):
-            continue
-        plugin = importlib.import_module(f"watcher.actions.{module.name}").PLUGIN
-        if not isinstance(plugin, ActionPlugin) or plugin.name != module.name:
-            raise PluginError(f"action {module.name}: PLUGIN must be an ActionPlugin of that name")
-        found[plugin.name] = plugin
-    return found
+    return plugins.load(watcher.actions, ActionPlugin, "action")
 
 
 def reason_of(due: Due, limit: int = 120) -> str:

@@ -6,19 +6,16 @@ of them are one run, and which is its present attempt, is decided for all source
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 import watcher.fleet
+from detectors import plugins
 from detectors.frame import ENDED_STATES
-from detectors.registry import PluginError
 from watcher.clock import Clock
 
 JobState = Literal[
@@ -111,19 +108,4 @@ class FleetPlugin:
 @cache
 def load_fleet() -> dict[str, FleetPlugin]:
     """All kinds by name. Raises PluginError with the name of a broken one."""
-    found: dict[str, FleetPlugin] = {}
-    places = [
-        (module.name, f"watcher.fleet.{module.name}")
-        for module in pkgutil.iter_modules(watcher.fleet.__path__)
-        if not module.name.startswith("_")
-    ]
-    places += [(point.name, point.value) for point in entry_points(group="runwatch.fleet")]
-    for name, path in places:
-        try:
-            plugin = importlib.import_module(path).PLUGIN
-        except Exception as error:
-            raise PluginError(f"fleet source {name} ({path}) cannot be loaded: {error!r}") from error
-        if not isinstance(plugin, FleetPlugin) or plugin.name != name or name in found:
-            raise PluginError(f"fleet source {name} ({path}): PLUGIN must be a FleetPlugin of that name, once")
-        found[name] = plugin
-    return dict(sorted(found.items()))
+    return plugins.load(watcher.fleet, FleetPlugin, "fleet source")

@@ -10,15 +10,12 @@ evaluation start / end, checkpoint start / end, finished start = the run's own e
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Protocol
 
 import watcher.formats
-from detectors.registry import PluginError
+from detectors import plugins
 from watcher.events import LogEvent
 
 
@@ -69,19 +66,5 @@ class Stateless:
 
 def load_formats() -> dict[str, Format]:
     """All formats by name, highest priority first. Raises PluginError with the name of a broken one."""
-    found: dict[str, Format] = {}
-    places = [
-        (module.name, f"watcher.formats.{module.name}")
-        for module in pkgutil.iter_modules(watcher.formats.__path__)
-        if not module.name.startswith("_")
-    ]
-    places += [(point.name, point.value) for point in entry_points(group="runwatch.formats")]
-    for name, path in places:
-        try:
-            plugin = importlib.import_module(path).FORMAT
-        except Exception as error:
-            raise PluginError(f"log format {name} ({path}) cannot be loaded: {error!r}") from error
-        if not isinstance(plugin, Format) or plugin.name != name or name in found:
-            raise PluginError(f"log format {name} ({path}): FORMAT must be a Format of that name, once")
-        found[name] = plugin
-    return dict(sorted(found.items(), key=lambda item: (-item[1].priority, item[0])))
+    found = plugins.load(watcher.formats, Format, "log format", attribute="FORMAT")
+    return dict(sorted(found.items(), key=lambda item: -item[1].priority))

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, Field, create_model
 
 import watcher.telemetry
-from detectors.registry import PluginError
+from detectors import plugins
 from watcher.clock import Clock
 from watcher.telemetry._dialect import Dialect
 from watcher.telemetry._sections import ExporterSection
@@ -60,19 +57,4 @@ def notes_of(dialect: Dialect, power_limit_watts: float | None) -> Sequence[str]
 @cache
 def load_telemetry() -> dict[str, TelemetryPlugin]:
     """All kinds by name. Raises PluginError with the name of a broken one."""
-    found: dict[str, TelemetryPlugin] = {}
-    places = [
-        (module.name, f"watcher.telemetry.{module.name}")
-        for module in pkgutil.iter_modules(watcher.telemetry.__path__)
-        if not module.name.startswith("_")
-    ]
-    places += [(point.name, point.value) for point in entry_points(group="runwatch.telemetry")]
-    for name, path in places:
-        try:
-            plugin = importlib.import_module(path).PLUGIN
-        except Exception as error:
-            raise PluginError(f"telemetry {name} ({path}) cannot be loaded: {error!r}") from error
-        if not isinstance(plugin, TelemetryPlugin) or plugin.name != name or name in found:
-            raise PluginError(f"telemetry {name} ({path}): PLUGIN must be a TelemetryPlugin of that name, once")
-        found[name] = plugin
-    return dict(sorted(found.items()))
+    return plugins.load(watcher.telemetry, TelemetryPlugin, "telemetry")
