@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.real_server import eventually
 from tests.watcher.fleet.test_slurm_jobs import of_22, row
 from watcher.clock import FakeClock
 from watcher.fleet._api import FleetError, Job
@@ -81,7 +82,14 @@ def test_a_program_that_hangs_is_ended_with_all_it_started(programs):
     with pytest.raises(FleetError, match="squeue has not answered within 1 s"):
         ask(programs.source())
     state = Path(f"/proc/{int((programs.folder / 'pid').read_text())}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    def is_gone() -> bool:
+        try:
+            return state.read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    eventually(is_gone, 10, "the program's own child is ended")
 
 
 def test_a_program_that_is_not_there_is_named(programs):
