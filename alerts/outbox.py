@@ -213,6 +213,11 @@ class Outbox:
                 for lane in self._lanes.values()
             ]  # fmt: skip
 
+    def nobody_hears(self, now: float) -> bool:
+        """Every channel that there is has been failing for longer than it takes to fall back."""
+        failing = [one.failing_since_at for one in self.health()]
+        return bool(failing) and all(since is not None and now - since >= self._fall_back_after for since in failing)
+
     def counts(self) -> dict[tuple[str, str], int]:
         """(channel, result) -> how often; results are sent, retry, rejected_once, rejected, dropped, fallback."""
         with self._lock:

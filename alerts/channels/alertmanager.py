@@ -20,6 +20,7 @@ from alerts.secret import Secret, SecretError, one_of
 RESEND_SECONDS = 60.0
 VALID_SECONDS = 4 * RESEND_SECONDS
 TEXT_CHARACTERS = 8_000
+WATCHDOG = "RunwatchWatchdog"
 LabelName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*$")]
 
 
@@ -45,6 +46,22 @@ class Alertmanager:
     valid_seconds: float = VALID_SECONDS
 
     def send(self, notification: Notification, minimal: bool = False) -> Outcome:
+        labels = {} if minimal else self.section.labels
+        return self.post(alert(notification, labels, minimal, self.valid_seconds), notification.now)
+
+    def watchdog(self, since_at: float, now: float) -> Outcome:
+        """An alert that is always there: who listens for its end hears that the daemon works no more."""
+        return self.post(
+            {
+                "labels": {**self.section.labels, "alertname": WATCHDOG, "severity": "none"},
+                "annotations": {"summary": "runwatch works; when this alert ends, it does not, or cannot tell of it"},
+                "startsAt": _instant(min(since_at, now)),
+                "endsAt": _instant(now + self.valid_seconds),
+            },
+            now,
+        )
+
+    def post(self, alert: dict[str, Any], now: float) -> Outcome:
         token = one_of("token", self.section.token, self.section.token_file)
         headers = {"Content-Type": "application/json"}
         try:
@@ -53,9 +70,7 @@ class Alertmanager:
             return Retry(str(error))
         if key:
             headers["Authorization"] = f"Bearer {key}"
-        labels = {} if minimal else self.section.labels
-        body = encode([alert(notification, labels, minimal, self.valid_seconds)])
-        return post(f"{self.section.url.rstrip('/')}/api/v2/alerts", body, headers, notification.now, [key])
+        return post(f"{self.section.url.rstrip('/')}/api/v2/alerts", encode([alert]), headers, now, [key])
 
 
 def alert(

@@ -124,6 +124,7 @@ def test_an_outage_of_three_hours_is_told_once_elsewhere_and_the_page_arrives_so
     house.run(3 * 3600, [fires(finding())], every=30)
     failed = [one for _, one in chat.seen if one.incident.signature == "delivery_failed" and one.kind == "opened"]
     assert len(failed) == 1
+    assert not house.outbox.nobody_hears(clock.now)  # the team does
     assert "503" in failed[0].title
     server.script_forever(ACCEPTED)
     before = len(server.requests)

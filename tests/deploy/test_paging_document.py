@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "deploy" / "paging.md"
 
 def test_every_example_of_the_paging_document_loads_and_every_channel_is_in_it(tmp_path: Path) -> None:
     examples = re.findall(r"```yaml\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(examples) == 2
+    assert len(examples) == 3
     for number, text in enumerate(examples):
         path = tmp_path / f"{number}.yaml"
         path.write_text(text)

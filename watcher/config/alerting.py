@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from alerts.channels._api import ChannelPlugin, load_channels
+from alerts.channels.alertmanager import Alertmanager
 from alerts.incidents import Hysteresis
 from alerts.policy import AlertPolicy, Escalation, Match, Route, Silence
 from alerts.worker import Channel
@@ -149,6 +150,17 @@ def fallbacks(channels: Mapping[str, BaseModel]) -> dict[str, str]:
         if wanted == name or wanted not in channels:
             raise ValueError(f"channels.{name}.fallback: no other channel is called {wanted!r}")
     return out
+
+
+def alertmanager_of(channels: Mapping[str, BaseModel], name: str | None) -> Alertmanager | None:
+    """Where the alert that is always there goes. ValueError where no such channel is an Alertmanager."""
+    if name is None:
+        return None
+    plugin, section = chosen(channels[name]) if name in channels else (None, None)
+    built = plugin.build(section) if plugin is not None else None
+    if not isinstance(built, Alertmanager):
+        raise ValueError(f"daemon.dead_man.alertmanager: no channel of that kind is called {name!r}")
+    return built
 
 
 def check_resends(channels: Mapping[str, BaseModel], interval_seconds: float) -> None:

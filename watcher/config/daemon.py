@@ -14,6 +14,7 @@ from watcher.config.alerting import (
     MaintenanceSection,
     PagingSection,
     RouteSection,
+    alertmanager_of,
     check_resends,
     fallbacks,
 )
@@ -79,11 +80,14 @@ class DeadManSection(Section):
     url: str | None = None
     url_file: Path | None = None
     interval_seconds: float = Field(default=60.0, ge=5)
+    start_and_fail: bool = False  # the service knows URL/start and URL/fail, as healthchecks does
+    alertmanager: str | None = None  # a channel of that kind: an alert is always there while all is well
 
     @model_validator(mode="after")
     def _one(self) -> DeadManSection:
-        if (self.url is None) == (self.url_file is None):
-            raise ValueError("give url or url_file, one of them")
+        given = [value for value in (self.url, self.url_file) if value is not None]
+        if len(given) > 1 or not (given or self.alertmanager):
+            raise ValueError("give url or url_file, one of them, or alertmanager")
         return self
 
 
@@ -160,6 +164,8 @@ class DaemonConfig(Section):
             raise ValueError(f"two runs are called {doubled!r}")
         fallbacks(self.channels)
         check_resends(self.channels, self.daemon.interval_seconds)
+        if self.daemon.dead_man is not None:
+            alertmanager_of(self.channels, self.daemon.dead_man.alertmanager)
         for number, route in enumerate(self.routes):
             if unknown := next((name for name in route.to if name not in self.channels), None):
                 raise ValueError(f"routes[{number}].to: no channel is called {unknown!r}")

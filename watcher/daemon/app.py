@@ -29,6 +29,7 @@ from watcher.daemon.pipeline import WatchedRun, tell_open
 from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import LogReader
 from watcher.daemon.silences import Silences
+from watcher.daemon.watchdog_alert import WatchdogAlert
 
 if TYPE_CHECKING:
     from watcher.tls import ServerTls
@@ -75,6 +76,7 @@ class Daemon:
     shared_logs: Sequence[LogReader] = ()
     recorder: Recorder | None = None
     dead_man: DeadManSwitch | None = None
+    watchdog_alert: WatchdogAlert | None = None
     actor: Actor | None = None
     silences: Silences | None = None
     fleet: FleetWatch | None = None  # puts the runs that it finds into `runs`
@@ -97,9 +99,9 @@ class Daemon:
 
     async def tick(self) -> None:
         """One full cycle. Whatever fails in it is said and counted; the next cycle comes."""
-        began = self.clock.monotonic()
+        began, judged = self.clock.monotonic(), False
         try:
-            await self._cycle()
+            judged = await self._cycle()
             self.health.error, self.health.last_ok_at = None, self.clock.time()
         except Exception as error:  # the loop must turn whatever a cycle meets
             self.health.errors_count += 1
@@ -109,8 +111,10 @@ class Daemon:
         self.health.last_tick_at = self.clock.time()
         self.health.tick_seconds = self.clock.monotonic() - began
         self.health.ticks_count += 1
+        self._tell_outside(judged, self.clock.time())
 
-    async def _cycle(self) -> None:
+    async def _cycle(self) -> bool:
+        """False where it only looked, after a jump of the clock."""
         if self.fleet is not None:
             for name in await self.fleet.update(self.clock.time()):
                 await asyncio.to_thread(self._drop, name)
@@ -136,7 +140,7 @@ class Daemon:
         if self._jumped(now) and not self._skipped:  # never twice: slow cycles must not end all judging
             self.health.skipped_count += 1
             self._skipped = True
-            return
+            return False
         self._skipped = False
         judged = self._judge(now)
         facts = {name: facts_from_frame(frame) for name, frame in self.frames.items()}
@@ -146,7 +150,7 @@ class Daemon:
         if self.actor is not None:
             self.actor.consider(self.desk.incidents, self._jobs(), now)
         self.on_transitions(transitions)
-        self._good_cycle(now)
+        return True
 
     @property
     def works(self) -> bool:
@@ -211,9 +215,31 @@ class Daemon:
             if incident.run is not None and not incident.shadow:
                 self.opened[incident.run, incident.signature] += 1
 
-    def _good_cycle(self, now: float) -> None:
-        if self._failed or self.desk.store_error is not None or not all(worker.alive for worker in self.workers):
-            return
-        self.health.last_good_cycle_at = now
-        if self.dead_man is not None:
-            self.dead_man.ping_when_due(now, self.clock.monotonic())
+    def _trouble(self, now: float) -> str:
+        """Why the last cycle was not a good one; empty where it was."""
+        if self.health.error is not None:
+            return f"cycles fail: {self.health.error}"
+        if self._failed:
+            return f"not fully watched: {', '.join(sorted(self._failed))}"
+        if self.desk.store_error is not None:
+            return self.desk.store_error
+        if not all(worker.alive for worker in self.workers):
+            return "a thread that sends pages has ended"
+        if self.desk.outbox.nobody_hears(now):
+            return "no channel takes pages"
+        return ""
+
+    def _tell_outside(self, judged: bool, now: float) -> None:
+        """That all of it worked; or, once it has not for a while, that it does not."""
+        good_at, tick = self.health.last_good_cycle_at, self.clock.monotonic()
+        trouble = self._trouble(now)
+        if judged and not trouble:
+            self.health.last_good_cycle_at = now
+            if self.dead_man is not None:
+                self.dead_man.ping_when_due(now, tick)
+            if self.watchdog_alert is not None:
+                self.watchdog_alert.say_when_due(now, tick)
+        elif trouble and self.dead_man is not None:
+            since = good_at if good_at is not None else self.health.started_at
+            if now - since > patience_seconds(self.interval_seconds):
+                self.dead_man.fail_when_due(trouble, now, tick)

@@ -18,8 +18,8 @@ from detectors.registry import load_plugins
 from watcher.agent.follow import LogFollower
 from watcher.clock import Clock
 from watcher.config.acting import action_rules
-from watcher.config.alerting import alert_policy, build_channels, fallbacks
-from watcher.config.daemon import DaemonConfig, RunSection
+from watcher.config.alerting import alert_policy, alertmanager_of, build_channels, fallbacks
+from watcher.config.daemon import DaemonConfig, DeadManSection, RunSection
 from watcher.config.detectors import settled
 from watcher.config.fleet import build_feeds
 from watcher.config.telemetry import build_progress, build_telemetry
@@ -40,6 +40,7 @@ from watcher.daemon.recording import Recorder
 from watcher.daemon.shared_logs import LogReader, SharedLogs
 from watcher.daemon.silences import Silences
 from watcher.daemon.store import Store
+from watcher.daemon.watchdog_alert import WatchdogAlert
 from watcher.telemetry._api import NodesNow
 from watcher.tls import ClientTls
 from watcher.tokens import NodeTokens
@@ -104,7 +105,7 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         public_url=section.public_url, link_key=_link_key(store, clock), warn=log.warning,
     )  # fmt: skip
     keeper = Keeper(store, ledger, clock, fleet)
-    recording, dead_man = section.recording, section.dead_man
+    recording = section.recording
     daemon = Daemon(
         runs=runs,
         sources=build_sources(config, clock, lambda: nodes_of(runs)),
@@ -117,7 +118,8 @@ def build(config: DaemonConfig, clock: Clock, store: Store) -> tuple[Daemon, Kee
         fleet=fleet,
         ledger=ledger,
         recorder=Recorder(recording.path, recording.file_bytes, recording.keep_files) if recording else None,
-        dead_man=DeadManSwitch(_url(dead_man.url, dead_man.url_file), dead_man.interval_seconds) if dead_man else None,
+        dead_man=_dead_man(section.dead_man),
+        watchdog_alert=_watchdog_alert(config, clock),
         silences=Silences(desk, store, clock),
         actor=Actor(action_rules(config.actions), store) if config.actions else None,
         config_hash=hashlib.sha256(config.model_dump_json().encode()).hexdigest()[:12],
@@ -239,5 +241,14 @@ def _readers(run: RunSection, watched: WatchedRun, database: Path, clock: Clock)
         yield SharedLogs(watched.fold, LogFollower(logs, "daemon", state, clock), clock)
 
 
-def _url(url: str | None, file: Path | None) -> Secret:
-    return secret_file(file) if file is not None else Secret(url or "")
+def _dead_man(section: DeadManSection | None) -> DeadManSwitch | None:
+    if section is None or (section.url is None and section.url_file is None):
+        return None
+    url = secret_file(section.url_file) if section.url_file is not None else Secret(section.url or "")
+    return DeadManSwitch(url, section.interval_seconds, start_and_fail=section.start_and_fail)
+
+
+def _watchdog_alert(config: DaemonConfig, clock: Clock) -> WatchdogAlert | None:
+    section = config.daemon.dead_man
+    channel = alertmanager_of(config.channels, section.alertmanager) if section is not None else None
+    return WatchdogAlert(channel, clock.time()) if channel is not None else None

@@ -62,6 +62,8 @@ async def serve(
             await stack.enter_async_context(daemon.fleet)
         for worker in daemon.workers:
             worker.start()
+        if daemon.dead_man is not None:
+            daemon.dead_man.started(daemon.clock.time())
         await cycle()
         scheduler.add_job(
             cycle,

@@ -29,6 +29,8 @@ def look(scene: Scene) -> Iterator[Line]:
             "warn", "dead man", "not set: when this host dies, nobody hears of it",
             "daemon.dead_man.url_file: a healthchecks-compatible URL outside of this site",
         )  # fmt: skip
+    elif scene.config.daemon.dead_man.alertmanager is not None:
+        yield Line("ok", "dead man", "an alert that is always there; route RunwatchWatchdog to whoever notices its end")
     else:
         yield Line("ok", "dead man", f"pinged every {scene.config.daemon.dead_man.interval_seconds:.0f} s")
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from alerts.channels.alertmanager import Alertmanager, AlertmanagerSection
+from alerts.notification import Sent
 from alerts.policy import ChannelTraits
 from detectors.verdict import Severity
 from tests.alerts.delivery_samples import House
@@ -19,7 +20,7 @@ from tests.alerts.incident_samples import clear, finding, fires, gpu_finding
 from tests.support import alertmanager as real
 from watcher.clock import FakeClock, SystemClock
 
-VALID_SECONDS, RESEND_SECONDS = 2.0, 0.5
+VALID_SECONDS, RESEND_SECONDS = 1.4, 0.3
 TRAITS = ChannelTraits(keeps_state=True, escalates=True, resend_seconds=RESEND_SECONDS)
 LIMIT_SECONDS = 20.0
 MILD = finding(severity=Severity.WARNING)
@@ -65,7 +66,7 @@ class Site:
         for body in self.box.bodies:
             for alert in body["alerts"]:
                 if alert["status"] == status:
-                    found.setdefault(alert["labels"]["runwatch_key"], []).append(alert)
+                    found.setdefault(alert["labels"].get("runwatch_key", ""), []).append(alert)
         return found
 
 
@@ -135,6 +136,16 @@ def test_a_page_that_was_late_is_firing_when_it_arrives(site: Site) -> None:
     site.clock.now = SystemClock().time()
     site.house.deliver()
     assert len(site.held()) == 1
+
+
+def test_the_watchdogs_alert_is_there_while_it_is_said_and_its_end_is_told(site: Site) -> None:
+    channel = Alertmanager(AlertmanagerSection(url=site.manager.url), valid_seconds=1.0)
+    wall = SystemClock()
+    assert isinstance(channel.watchdog(wall.time(), wall.time()), Sent)
+    assert isinstance(channel.watchdog(wall.time() - 60, wall.time()), Sent)
+    (labels,) = [labels for labels in site.held() if labels["alertname"] == "RunwatchWatchdog"]
+    assert labels == {"alertname": "RunwatchWatchdog", "severity": "none"}
+    site.until(lambda: "RunwatchWatchdog" in site.box.alerts("resolved"))
 
 
 def _instant(text: str) -> float:

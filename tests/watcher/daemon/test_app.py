@@ -159,3 +159,45 @@ def test_a_run_whose_data_cannot_be_taken_in_is_said_and_stops_neither_other_run
 @pytest.mark.parametrize(("seconds", "late"), [(0.0, False), (29.0, False), (31.0, True)])
 def test_lateness(seconds, late):
     assert bool(getattr(lateness(seconds, 10.0).verdict, "findings", ())) == late
+
+
+class Listener:
+    """Stands where somebody outside listens."""
+
+    last_success_at = None
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def ping_when_due(self, now: float, monotonic: float) -> None:
+        self.heard.append("well")
+
+    def fail_when_due(self, reason: str, now: float, monotonic: float) -> None:
+        self.heard.append(reason)
+
+
+def test_outside_hears_that_all_is_well_and_after_a_while_what_is_wrong(house: House) -> None:
+    outside = Listener()
+    house.daemon.dead_man = outside  # type: ignore[assignment]
+    house.cycles(2)
+    assert outside.heard == ["well", "well"]
+    works, house.agents.ask_all = house.agents.ask_all, _raises  # type: ignore[method-assign]
+    house.cycles(6)
+    assert outside.heard == ["well", "well"]
+    house.cycles(6)
+    assert outside.heard[-1].startswith("cycles fail: ")
+    house.agents.ask_all = works  # type: ignore[method-assign]
+    house.cycles(2)  # it looks again first: that was long ago
+    assert outside.heard[-1] == "well"
+
+
+def test_a_daemon_that_reaches_nobody_is_not_well(house: House) -> None:
+    outside = Listener()
+    house.daemon.dead_man = outside  # type: ignore[assignment]
+    house.daemon.desk.outbox.nobody_hears = lambda now: True  # type: ignore[method-assign]
+    house.cycles(12)
+    assert set(outside.heard) == {"no channel takes pages"}
+
+
+async def _raises(note: Any = None) -> Sequence[Answer]:
+    raise RuntimeError("boom")

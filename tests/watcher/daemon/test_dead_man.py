@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from alerts.secret import Secret, secret_file
-from watcher.daemon.dead_man import DeadManSwitch
+from watcher.daemon.dead_man import DeadManSwitch, _place
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -30,16 +30,19 @@ async def silent(request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
-def with_server(handler: Handler, play: Callable[[DeadManSwitch], Awaitable[None]], timeout: float = 5.0) -> None:
+def with_server(
+    handler: Handler, play: Callable[[DeadManSwitch], Awaitable[None]], timeout: float = 5.0,
+    start_and_fail: bool = False,
+) -> None:  # fmt: skip
     async def run() -> None:
         app = web.Application()
-        app.router.add_get("/SECRET-PATH", handler)
+        app.router.add_route("*", "/SECRET-PATH{signal:.*}", handler)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}/SECRET-PATH"
         try:
-            await play(DeadManSwitch(Secret(url), 60.0, timeout))
+            await play(DeadManSwitch(Secret(url), 60.0, timeout, start_and_fail))
         finally:
             await runner.cleanup()
 
@@ -154,3 +157,50 @@ def test_a_missing_url_file_names_the_file(tmp_path):
         assert str(tmp_path / "none") in (switch.error or "")
 
     asyncio.run(play())
+
+
+def test_a_service_that_knows_them_hears_of_a_start_and_of_a_failure_with_its_reason():
+    heard: list[tuple[str, str]] = []
+
+    async def listen(request: web.Request) -> web.StreamResponse:
+        heard.append((request.match_info["signal"], await request.text()))
+        return web.Response()
+
+    async def play(switch: DeadManSwitch) -> None:
+        switch.started(1000.0)
+        await until(lambda: len(heard) == 1)
+        for now in (1010.0, 1020.0):
+            switch.ping_when_due(now, now)
+            await until(lambda: len(heard) == 2)
+        for now in (1030.0, 1040.0):  # at once, then once an interval
+            switch.fail_when_due("database full", now, now)
+            await until(lambda: len(heard) == 3)
+        switch.ping_when_due(1050.0, 1050.0)
+        await until(lambda: len(heard) == 4)
+        assert switch.last_success_at == 1050.0
+
+    with_server(listen, play, start_and_fail=True)
+    assert heard == [("/start", ""), ("", ""), ("/fail", "database full"), ("", "")]
+
+
+def test_a_service_that_knows_only_pings_hears_nothing_else():
+    async def play() -> None:
+        switch = DeadManSwitch(Secret("http://127.0.0.1:9/SECRET-PATH"), 60.0)
+        switch.started(1000.0)
+        switch.fail_when_due("database full", 1000.0, 0.0)
+        await asyncio.sleep(0)
+        assert switch.error is None
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("https://hc.example/ping/uuid", "https://hc.example/ping/uuid/fail"),
+        ("https://hc.example/key/slug/?create=1", "https://hc.example/key/slug/fail?create=1"),
+    ],
+)
+def test_what_is_not_success_is_said_below_the_url(url, place):
+    assert _place(url, "fail") == place
+    assert _place(url, "success") == url
