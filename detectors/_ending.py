@@ -35,8 +35,9 @@ def ending_of(frame: Frame) -> Ending | None:
     gone, dark = _released(frame, shape)
     all_gone = shape.memory_free and shape.rows >= 2
     # half an hour later the history no longer shows who held them; steps tell that somebody did
+    left = frame.scheduler is not None and frame.scheduler.has_left  # whoever holds the GPUs now is another job
     long_gone = all_gone and shape.busy == 0 and frame.progress.last_step is not None and moved < frame.history.at[0]
-    told = bool(errors) and (gone > 0 or shape.held_known == 0 or long_gone)
+    told = bool(errors) and (left or gone > 0 or shape.held_known == 0 or long_gone)
     silent_exit = all_gone and (gone > 0 or long_gone) and frame.progress.last_step is not None
     if not (told or silent_exit):
         return None

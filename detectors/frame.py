@@ -195,6 +195,11 @@ class Scheduler:
         """The last job has ended, and none waits that would start by itself."""
         return self.state in ENDED_STATES or self.state == "gone"
 
+    @property
+    def has_left(self) -> bool:
+        """No job of the run has nodes now."""
+        return self.over or self.state == "pending"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strike:
@@ -210,6 +215,7 @@ class Strike:
     run: str | None = None
     detail: str = ""
     counted: bool = True
+    attempt: int | None = None  # of `run`, where it is sure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

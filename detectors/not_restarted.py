@@ -7,11 +7,17 @@ from dataclasses import dataclass
 from detectors._ending import Ending, ending_of
 from detectors._shape import shape_of
 from detectors._stall import cost, duration
-from detectors.frame import Frame
+from detectors.frame import Frame, Scheduler
 from detectors.registry import Plugin
 from detectors.verdict import CLEAR, Finding, Severity, Subject, Unknown, Verdict, firing
 
 HINT = "Submit it again from the last save, without a node that the crash names (runwatch suspects --slurm)."
+HOW = {
+    "cancelled": "was cancelled",
+    "time_limit": "reached its time limit",
+    "preempted": "was preempted",
+    "requeued": "was given back to the queue",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +37,20 @@ class NotRestarted:
             return Unknown("no launch of this run has been seen yet")
         if attempt.end_marker_at is not None and not attempt.ended_early:
             return CLEAR
-        if job is not None and (job.state in ("running", "pending") or job.successor_waits):
+        if job is not None and job.state == "none":
+            job = None  # it knows no job of this run: the rule may not fit
+        if job is not None and job.state == "unknown":
+            return Unknown("the scheduler does not answer: something may wait")
+        if job is not None and (job.state == "running" or job.successor_waits or _will_start(job)):
             return CLEAR
         if job is not None and job.state == "completed" and not attempt.ended_early:
             return CLEAR
         shape = shape_of(frame, 2.5 * frame.interval_seconds)
-        if shape.held:
+        left = job is not None and job.has_left
+        if shape.held and not left:
             return CLEAR
         ending = ending_of(frame)
-        ended = bool(attempt.stopped or attempt.ended_early)
+        ended = bool(attempt.stopped or attempt.ended_early) or left
         if ending is None and not ended:
             return CLEAR
         if not shape.held_known and job is None and not ended:
@@ -49,22 +60,23 @@ class NotRestarted:
             last = max(last, ending.since_at)
         if frame.now - last <= self.config.wait_seconds:
             return CLEAR
-        return firing([self._finding(frame, ending, last, shape.gpus)])
+        return firing([self._finding(frame, job, ending, last, shape.gpus)])
 
-    def _finding(self, frame: Frame, ending: Ending | None, last: float, gpus: int) -> Finding:
+    def _finding(self, frame: Frame, job: Scheduler | None, ending: Ending | None, last: float, gpus: int) -> Finding:
         attempt, progress = frame.attempt, frame.progress
         crashed = ending is not None and not attempt.stopped and not attempt.ended_early
-        how = {"cancelled": "was cancelled", "time_limit": "reached its time limit"}.get(
-            attempt.stopped or "", "ended before its target" if attempt.ended_early else "died"
-        )
+        how = HOW.get(attempt.stopped or "", "ended before its target" if attempt.ended_early else "died")
         step = "before its first step" if progress.last_step is None else f"at step {progress.last_step}"
         if progress.last_step is not None and progress.total_steps is not None:
             step += f" of {progress.total_steps}"
-        sure = "nothing waits" if frame.scheduler is not None else "no process and no line since; no scheduler is asked"
+        sure = _surely(job, asked=frame.scheduler is not None)
         seconds = frame.now - last
         evidence = {
             "attempt": attempt.number,
             "stopped": attempt.stopped,
+            "job_id": job.job_id if job is not None else None,
+            "job_state": job.state if job is not None else None,
+            "job_held": (job.reason or "held") if job is not None and job.held else None,
             "last_step": progress.last_step,
             "total_steps": progress.total_steps,
             "last_line_at": progress.last_line_at,
@@ -81,6 +93,20 @@ class NotRestarted:
             since_at=last,
             explained_by=(f"{frame.run}/crash",) if crashed else (),
         )
+
+
+def _will_start(job: Scheduler) -> bool:
+    return job.state == "pending" and not job.held
+
+
+def _surely(job: Scheduler | None, *, asked: bool) -> str:
+    """How it is known that nothing goes on."""
+    if job is None:
+        told = "the scheduler lists no job of it" if asked else "no scheduler is asked"
+        return f"no process and no line since; {told}"
+    if job.held:
+        return f"what waits is held ({job.reason[:120] or 'by a person'}) and will not start by itself"
+    return "nothing waits"
 
 
 PLUGIN = Plugin("not_restarted", NotRestartedConfig, NotRestarted)

@@ -32,6 +32,7 @@ HELD_AGAIN = BUSY_SHARE = 0.5  # share of the GPUs
 TAIL_LINES = 20
 SEEN_FILES = 10_000
 SCHEDULER_SECONDS = 600.0
+UNSURE_SECONDS = 60.0  # what a node counts is seen a poll or two later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,10 +90,11 @@ class RunFold:
             return
         snapshot = self._placement.own(answer.node, answer.snapshot)
         for kind, gpu in node.answered(answer.received_at, snapshot):
-            self._strikes.of_gpu(answer.received_at, answer.node, kind, gpu)
+            self._strikes.of_gpu(answer.received_at, answer.node, kind, gpu, self._attempt_at(answer.received_at))
         for event in snapshot.events:
             if isinstance(event, XidLine):
-                self._strikes.of_xid(answer.received_at, answer.node, event, snapshot.gpus)
+                attempt = self._attempt_at(answer.received_at - event.age_seconds)
+                self._strikes.of_xid(answer.received_at, answer.node, event, snapshot.gpus, attempt)
         earlier = self._placement.is_earlier
         lines = [
             e for e in snapshot.events if isinstance(e, LogLine) and not earlier(answer.received_at - e.age_seconds)
@@ -137,7 +139,8 @@ class RunFold:
     def _note_end(self, attempt: int) -> None:
         """`attempt` was the present one; what ended it, where that is another now, may be a strike."""
         if self._progress.attempt.number != attempt and self._progress.past:
-            self._strikes.of_end(self._progress.past[-1].cause, self.nodes.values())
+            past = self._progress.past[-1]
+            self._strikes.of_end(past.cause, self.nodes.values(), past.number)
 
     def tell_open(self, families: Collection[str]) -> None:
         """What is open for this run now: the gap that a stall makes is not learnt as one of its own."""
@@ -190,7 +193,13 @@ class RunFold:
         if place != error.node:
             error = replace(error, node=place)
             self._progress.attempt = replace(self._progress.attempt, errors=(*errors[:-1], error))
-        self._strikes.of_text(error)
+        self._strikes.of_text(error, self._progress.attempt.number)
+
+    def _attempt_at(self, at: float) -> int | None:
+        """The attempt in which a node was struck; None where it may be the end of one or the start of the next."""
+        attempt = self._progress.attempt
+        begun = attempt.started_at is not None and at - attempt.started_at >= UNSURE_SECONDS
+        return attempt.number if begun or attempt.number == 1 else None
 
     def _node_of(self, host: str | None) -> str | None:
         if host is None:
@@ -236,7 +245,7 @@ class RunFold:
         self._spin.note(now, spins_now(frame), progress.last_step_at)
         ending = ending_of(frame)
         if ending is not None:  # stands in the next frame
-            self._strikes.of_end(ending.cause, self.nodes.values())
+            self._strikes.of_end(ending.cause, self.nodes.values(), self._progress.attempt.number)
         return frame
 
     def _hidden(self, views: Iterable[NodeView]) -> str | None:

@@ -1,6 +1,7 @@
 """The strike ledger: hardware events per node and GPU, over runs, attempts, reboots and restarts. Pure.
 
-Everything about one GPU (or one host, where no GPU is known) within five minutes is one event.
+Everything about one GPU (or one host, where no GPU is known) within five minutes is one event, except in two attempts
+of a run.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ class Ledger:
         if strike.kind in SOFT and not any(s.counted and s.kind not in SOFT for s in node):
             return False
         for known in node:
+            if (
+                known.run == strike.run
+                and None not in (known.attempt, strike.attempt)
+                and known.attempt != strike.attempt
+            ):
+                continue  # two launches that follow at once: it has happened again
             same_gpu = known.gpu_uuid == strike.gpu_uuid or known.gpu_uuid is None or strike.gpu_uuid is None
             if same_gpu and abs(known.at - strike.at) <= ONE_EVENT_SECONDS and known.counted >= strike.counted:
                 self._sharpen(known, strike)

@@ -1,4 +1,4 @@
-"""What befalls the hardware of a run's nodes, as strikes in the ledger. Pure."""
+"""What befalls the hardware of a run's nodes, as strikes in the ledger. Pure. `attempt`: in which, where it is sure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Strikes:
     def __init__(self, run: str, ledger: Ledger) -> None:
         self._run, self._ledger = run, ledger
 
-    def of_gpu(self, at: float, node: str, kind: str, gpu: GpuReading) -> None:
+    def of_gpu(self, at: float, node: str, kind: str, gpu: GpuReading, attempt: int | None = None) -> None:
         self._ledger.add(
             Strike(
                 at=at,
@@ -32,10 +32,13 @@ class Strikes:
                 serial=gpu.serial,
                 pci_bus_id=gpu.pci_bus_id,
                 run=self._run,
+                attempt=attempt,
             )
         )
 
-    def of_xid(self, now: float, node: str, event: XidLine, gpus: Sequence[GpuReading]) -> None:
+    def of_xid(
+        self, now: float, node: str, event: XidLine, gpus: Sequence[GpuReading], attempt: int | None = None
+    ) -> None:
         if event.code not in XIDS:
             return
         pci = event.pci_bus_id
@@ -52,16 +55,19 @@ class Strikes:
                 run=self._run,
                 detail=event.message[:200],
                 counted=XIDS[event.code],
+                attempt=attempt,
             )
         )
 
-    def of_text(self, error: RunError) -> None:
+    def of_text(self, error: RunError, attempt: int | None = None) -> None:
         """An error line that is tied to a node."""
         if error.kind == "ecc" and error.node is not None:
             detail = error.message[:200]
-            self._ledger.add(Strike(at=error.at, node=error.node, kind="ecc_text", run=self._run, detail=detail))
+            self._ledger.add(
+                Strike(at=error.at, node=error.node, kind="ecc_text", run=self._run, detail=detail, attempt=attempt)
+            )
 
-    def of_end(self, cause: RunError | None, nodes: Iterable[NodeFold]) -> None:
+    def of_end(self, cause: RunError | None, nodes: Iterable[NodeFold], attempt: int | None = None) -> None:
         """An attempt has ended by `cause`: contained errors that did it, and the node on which it began."""
         if cause is None:
             return
@@ -78,6 +84,7 @@ class Strikes:
                             pci_bus_id=event.pci_bus_id,
                             run=self._run,
                             detail=event.message[:200],
+                            attempt=attempt,
                         )
                     )
         if cause.node is not None and cause.kind != "ecc":
@@ -88,5 +95,6 @@ class Strikes:
                     kind="crash_start",
                     run=self._run,
                     detail=f"{cause.kind}: {cause.message[:160]}",
+                    attempt=attempt,
                 )
             )
