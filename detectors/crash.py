@@ -83,7 +83,7 @@ class Crash:
             subject=Subject(run=frame.run),
             severity=Severity.CRITICAL,
             summary=f"Crashed{where}, {duration(seconds)} ago; {what}; {gone}{began}",
-            explained_by=tuple(cause.key for cause in causes[:4]),
+            explained_by=tuple([cause.key for cause in causes[:4]] + _struck_again(ending)),
             stage="open" if seconds >= self.config.restart_hold_seconds else "suspect",
             evidence={key: value for key, value in evidence.items() if value not in (None, [])},
             hint=HINT,
@@ -97,6 +97,12 @@ def _ended_before(frame: Frame) -> Ending | None:
     if past is None or past.ends != "crashed" or past.cause is None or frame.progress.first_step_at is not None:
         return None
     return Ending((past.cause,), past.cause, 0, (), False, past.cause.at)
+
+
+def _struck_again(ending: Ending) -> list[str]:
+    """A node that ends one attempt after the other says this already, with what to do."""
+    cause = ending.cause
+    return [] if cause is None or cause.node is None else [f"{cause.node}/repeated_ecc"]
 
 
 PLUGIN = Plugin("crash", CrashConfig, Crash)

@@ -60,7 +60,10 @@ def test_a_limit_that_is_far_or_has_a_successor_is_no_news(more):
 
 
 def test_a_run_that_will_be_done_before_the_limit_needs_no_successor():
-    assert said(LIMIT, limited(3600, progress={"total_steps": 300, "records": records([2.0] * 20)})) is None
+    assert (
+        said(LIMIT, limited(3600, progress={"total_steps": 300, "records": records([2.0] * 20, step_seconds=10.0)}))
+        is None
+    )
 
 
 def test_a_short_job_does_not_warn_from_its_start():

@@ -197,7 +197,7 @@ class FleetWatch:
             fold.observe_scheduler(now, scheduler, sight.ended)
         if job is not None and not job.over and job.state != "gone":
             run.alive_at = now
-        if job is not None and job.state in ("running", "listed"):
+        if job is not None and job.state not in ("pending", "gone"):  # also one that came and went between two polls
             for reader in run.readers:
                 if isinstance(reader, JobLogs):
                     reader.of_job(now, job)

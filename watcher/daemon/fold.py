@@ -35,6 +35,12 @@ SCHEDULER_SECONDS = 600.0
 UNSURE_SECONDS = 60.0  # what a node counts is seen a poll or two later
 
 
+def _leading_word(message: str) -> str | None:
+    """What may be a node's name in front of its line, as pdsh and many scripts write it: `gpu03: RuntimeError`."""
+    word, colon, _ = message[:300].partition(": ")
+    return word if colon and " " not in word else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """What the config says of one run."""
@@ -189,7 +195,9 @@ class RunFold:
         if not errors:
             return
         error = errors[-1]
-        place = self._node_of(error.host) or (node if self.settings.logs_are_per_node else None)
+        place = self._node_of(error.host or _leading_word(error.message)) or (
+            node if self.settings.logs_are_per_node else None
+        )
         if place != error.node:
             error = replace(error, node=place)
             self._progress.attempt = replace(self._progress.attempt, errors=(*errors[:-1], error))

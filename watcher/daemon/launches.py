@@ -7,7 +7,7 @@ does, or after it; either way it is one attempt.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from detectors.frame import RunError, Scheduler
@@ -23,22 +23,28 @@ Key = tuple[str, int]
 @dataclass(slots=True)
 class Launches:
     """`key`: the launch that the present attempt is, once the scheduler has told it, and when that got its nodes.
-    `over`: it has ended. `since_at`: when the scheduler first told anything."""
+    `over`: it has ended. `since_at`: when the scheduler first told anything. `unheard`: the end of a launch that came
+    and went between two polls; it counts from the next one on, when its log has been read."""
 
     key: Key | None = None
     started_at: float | None = None
     over: bool = False
     since_at: float | None = None
+    unheard: Ended | None = None
 
     def observe(self, progress: RunProgress, now: float, scheduler: Scheduler, ended: Iterable[Ended]) -> None:
         """What the scheduler says now. `ended`: launches of this run that are over."""
         if self.since_at is None:
             self.since_at = now
+        if self.unheard is not None:
+            self._end(progress, now, self.unheard, scheduler.state in ("running", "pending"))
+            self.unheard = None
         for launch in sorted(ended, key=lambda one: one.started_at or 0.0):
             key = (launch.job_id, launch.restarts)
-            if key != self.key and self._is_newer(launch):  # it came and went between two polls
+            if key != self.key and self._is_newer(launch):
                 self._begin(progress, key, launch.started_at or now)
-            if key == self.key and not self.over:
+                self.unheard, self.over = launch, True
+            elif key == self.key and not self.over:
                 self._end(progress, now, launch, scheduler.successor_waits or scheduler.state in ("running", "pending"))
         if scheduler.job_id is None:
             return
@@ -85,7 +91,7 @@ class Launches:
             progress.failed(RunError(at=at, kind=kind, message=launch.text, node=launch.node, cascade=kind == "other"))
 
     def dump(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"key": self.key, "started_at": self.started_at, "over": self.over, "since_at": self.since_at}
 
     @classmethod
     def load(cls, raw: dict[str, Any]) -> Launches:

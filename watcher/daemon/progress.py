@@ -284,7 +284,7 @@ class RunProgress:
 
     def _error(self, at: float, event: LogEvent, node: str | None) -> None:
         kind = event.kind or "other"
-        if kind in ("slurm_cancelled", "slurm_time_limit"):
+        if kind in ("slurm_cancelled", "slurm_time_limit") and not self._killed_by_its_own_error(event):
             stopped = "cancelled" if kind == "slurm_cancelled" else "time_limit"
             self.attempt = replace(self.attempt, stopped=stopped)
         error = RunError(
@@ -299,8 +299,13 @@ class RunProgress:
         if len(self.attempt.errors) < ERRORS:
             self.attempt = replace(self.attempt, errors=(*self.attempt.errors, error))
 
+    def _killed_by_its_own_error(self, event: LogEvent) -> bool:
+        """srun ends a whole step when one task of it fails, and words that as a cancellation."""
+        return "STEP" in (event.message or "") and any(not error.cascade for error in self.attempt.errors)
+
     def failed(self, error: RunError) -> None:
         """An end that somebody else tells of than the log."""
+        self.attempt = replace(self.attempt, stopped=None)  # the log's own words were about a part of it
         if len(self.attempt.errors) < ERRORS:
             self.attempt = replace(self.attempt, errors=(*self.attempt.errors, error))
 

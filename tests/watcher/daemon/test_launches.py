@@ -129,11 +129,16 @@ def test_exit_code_0_with_a_successor_is_an_attempt_and_without_one_the_end(run)
 
 def test_a_launch_that_came_and_went_between_two_polls_was_an_attempt(run):
     run.says(200, "failed", "8", ended("failed", 50, start=0), ended("failed", 110, "8", start=100))
+    run.fold.observe_event(T + 205, BANNER)  # its log is read only now
+    run.fold.observe_event(T + 205, BANNER)
+    run.error(205, "oom_gpu", host="n2")
     frame = run.frame(210)
     assert frame.attempt.number == 2
     assert [a.ends for a in frame.past_attempts] == ["crashed"]
     run.says(260, "failed", "8", ended("failed", 50, start=0), ended("failed", 110, "8", start=100))
-    assert run.frame(270).attempt.number == 2
+    frame = run.frame(270)
+    assert frame.attempt.number == 2
+    assert [(e.kind, e.cascade) for e in frame.attempt.errors] == [("oom_gpu", False), ("other", True)]
 
 
 def test_launches_that_ended_before_anybody_looked_are_history():
