@@ -1,4 +1,4 @@
-"""Two hours of forty incidents; during the first one something is broken. What came of it, in numbers."""
+"""Incidents of two and a half hours; during the first one something is broken. What came of it, in numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tests.alerts.incident_samples import T0, clear, finding, fires
 from tests.support.pager import MailServer, Pager, lossy
 from watcher.clock import FakeClock
 
-INCIDENTS = 40
 FAULT_SECONDS, ALL_SECONDS, EVERY_SECONDS = 3600.0, 9000.0, 10.0
 SLACK_SECONDS = 60.0  # clear for 30 s, seen every 10 s
 
@@ -129,19 +128,19 @@ class Report:
     should_be_open: set[str] = field(default_factory=set)
 
 
-def troubles(chance: random.Random) -> list[Trouble]:
+def troubles(chance: random.Random, count: int = 40) -> list[Trouble]:
     """All kinds: within the fault, across its end, after it, and some that never end."""
     made = []
-    for number in range(INCIDENTS):
+    for number in range(count):
         begin = EVERY_SECONDS * chance.randrange(0, 540)
         end = begin + EVERY_SECONDS * chance.randrange(6, 300) if chance.random() < 0.8 else None
         made.append(Trouble(f"run-{number}", begin, end))
     return made
 
 
-def play(fault: Fault, folder: Path, seed: int = 1) -> Report:
+def play(fault: Fault, folder: Path, seed: int = 1, incidents: int = 40) -> Report:
     chance = random.Random(seed)
-    script, clock = troubles(chance), SteppedClock(T0)
+    script, clock = troubles(chance, incidents), SteppedClock(T0)
     pager = Pager(lambda: clock.now - T0)
     with _receiver(fault, pager) as channel:
         house = House(

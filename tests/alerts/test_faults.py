@@ -11,7 +11,7 @@ from tests.alerts.fault_cases import FAULTS, Fault, play
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_every_incident_is_told_in_order_and_none_is_lost_or_ended_wrongly(fault: Fault, tmp_path: Path) -> None:
-    report = play(fault, tmp_path)
+    report = play(fault, tmp_path, incidents=16)
     assert report.lost == []
     assert report.wrongly_resolved == []
     assert report.out_of_order == []
