@@ -18,6 +18,8 @@ from tests.support.tools import tool
 BOOT_SECONDS = 30.0
 TARGET = "[Unit]\nRequires=basic.target\nAfter=basic.target\n"
 
+PLAIN = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8", "HOME": "/root"}
+
 
 class Booted:
     """`root`: the container's root, as seen from here; `run` runs a command inside."""
@@ -27,7 +29,7 @@ class Booted:
 
     def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         inside = ["nsenter", "-t", str(self.pid), "-a", *command]
-        return subprocess.run(inside, check=check, capture_output=True, text=True, timeout=60)
+        return subprocess.run(inside, check=check, capture_output=True, text=True, timeout=120, env=PLAIN)
 
     def show(self, unit: str, name: str) -> str:
         return self.run("systemctl", "show", "-P", name, unit).stdout.strip()

@@ -34,7 +34,6 @@ def run(args: argparse.Namespace) -> int:
             continue
         path = args.directory / f"{node}.token"
         try:
-            args.directory.mkdir(mode=0o700, exist_ok=True)
             args.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.unlink(missing_ok=True)
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
