@@ -10,19 +10,33 @@ from alerts._incident import Incident
 from detectors.verdict import Severity
 
 
+@dataclass(frozen=True, slots=True)
+class NodeSet:
+    """Nodes by name, of which there may be thousands, and by shell-style pattern."""
+
+    names: frozenset[str] = frozenset()
+    patterns: tuple[str, ...] = ()
+
+    def holds(self, node: str | None) -> bool:
+        return node is not None and (node in self.names or matches(self.patterns, node))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Empty lists match everything; patterns are shell-style. `signatures` also takes the name of a family."""
+    """Empty lists match everything; patterns are shell-style. `signatures` also takes the name of a family. `among`:
+    the node must be in each of them."""
 
     signatures: tuple[str, ...] = ()
     runs: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    among: tuple[NodeSet, ...] = ()
 
     def fits(self, incident: Incident) -> bool:
         return (
             _one_of(self.signatures, incident.signature, incident.family)
             and _one_of(self.runs, incident.run)
             and _one_of(self.nodes, incident.subject.node)
+            and all(group.holds(incident.subject.node) for group in self.among)
         )
 
 

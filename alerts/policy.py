@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from alerts._duration import instant, spoken
 from alerts._face import Face, face_of
 from alerts._incident import Incident, bounded_key
-from alerts._rules import AlertPolicy, ChannelTraits, Escalation, Inhibition, Match, Route, Silence, matches
+from alerts._rules import AlertPolicy, ChannelTraits, Escalation, Inhibition, Match, NodeSet, Route, Silence, matches
 from alerts._told import Ledger, Told, ToldMap
 from alerts.notification import Kind, raised_key
 
 __all__ = [
-    "AlertPolicy", "ChannelTraits", "Decision", "Escalation", "Inhibition", "Intent", "Match", "Route", "Silence",
-    "Silent", "Told", "ToldMap", "decide",
+    "AlertPolicy", "ChannelTraits", "Decision", "Escalation", "Inhibition", "Intent", "Match", "NodeSet", "Route",
+    "Silence", "Silent", "Told", "ToldMap", "decide", "matches",
 ]  # fmt: skip
 
 CROWDED_SECONDS = 60.0  # between pages once a channel has had its share

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from alerts.incidents import Hysteresis
 from alerts.policy import AlertPolicy, Escalation, Match, Route, Silence
 from alerts.worker import Channel
 from detectors.verdict import Severity
+from watcher.config.node_labels import Labels, nodes_with
 
 if TYPE_CHECKING:
     from watcher.config.daemon import DaemonConfig
@@ -38,9 +39,12 @@ class MatchSection(_Section):
     signature: Names = ()
     run: Names = ()
     node: Names = ()
+    labels: dict[str, Names] = Field(default_factory=dict)  # of the node, as node_labels gives them
 
-    def build(self) -> Match:
-        return Match(signatures=self.signature, runs=self.run, nodes=self.node)
+    def build(self, labels: Mapping[str, Labels]) -> Match:
+        """Raises ValueError where no node has a label that is wanted."""
+        among = nodes_with(labels, self.labels)
+        return Match(signatures=self.signature, runs=self.run, nodes=self.node, among=among)
 
 
 class RouteSection(MatchSection):
@@ -64,10 +68,9 @@ class MaintenanceSection(MatchSection):
             raise ValueError("until must be later than from")
         return self
 
-    def silence(self) -> Silence:
-        return Silence(
-            name=self.name, from_at=self.begins.timestamp(), until_at=self.until.timestamp(), match=self.build()
-        )
+    def silence(self, labels: Mapping[str, Labels]) -> Silence:
+        begins, until = self.begins.timestamp(), self.until.timestamp()
+        return Silence(name=self.name, from_at=begins, until_at=until, match=self.build(labels))
 
 
 class PagingSection(_Section):
@@ -174,22 +177,34 @@ def check_resends(channels: Mapping[str, BaseModel], interval_seconds: float) ->
             )
 
 
+def check_labels(config: DaemonConfig) -> None:
+    """ValueError with its place where a route or a window wants a label that no node has."""
+    places: list[tuple[str, Sequence[MatchSection]]] = [("routes", config.routes), ("maintenance", config.maintenance)]
+    for place, sections in places:
+        for number, section in enumerate(sections):
+            try:
+                section.build(config.node_labels)
+            except ValueError as error:
+                raise ValueError(f"{place}[{number}].labels: {error}") from error
+
+
 def alert_policy(config: DaemonConfig) -> AlertPolicy:
+    labels = config.node_labels
     routes = [r for r in config.routes if r.escalate_after_minutes is None]
     later = [r for r in config.routes if r.escalate_after_minutes is not None]
     return AlertPolicy(
         channels={name: chosen(channel)[0].traits for name, channel in config.channels.items()},
-        routes=tuple(Route(to=r.to, severity=Severity.parse(r.severity), match=r.build()) for r in routes),
+        routes=tuple(Route(to=r.to, severity=Severity.parse(r.severity), match=r.build(labels)) for r in routes),
         escalations=tuple(
             Escalation(
                 after_seconds=60 * (r.escalate_after_minutes or 0),
                 to=r.to,
                 severity=Severity.parse(r.severity),
-                match=r.build(),
+                match=r.build(labels),
             )
             for r in later
         ),
-        silences=tuple(window.silence() for window in config.maintenance),
+        silences=tuple(window.silence(labels) for window in config.maintenance),
         reminder_seconds=60 * config.paging.reminder_minutes,
         group_wait_seconds=config.paging.group_wait_seconds,
         pages_per_10_minutes=config.paging.pages_per_10_minutes,

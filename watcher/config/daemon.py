@@ -15,6 +15,7 @@ from watcher.config.alerting import (
     PagingSection,
     RouteSection,
     alertmanager_of,
+    check_labels,
     check_resends,
     fallbacks,
 )
@@ -22,6 +23,7 @@ from watcher.config.detectors import detectors_model
 from watcher.config.fleet import Fleet, FoundBy, check_name
 from watcher.config.listen import Listen, TlsSection
 from watcher.config.logs import LogConfig
+from watcher.config.node_labels import NodeLabels
 from watcher.config.telemetry import Progress, Telemetry
 from watcher.fleet._hostlist import Nodes
 
@@ -153,6 +155,7 @@ class DaemonConfig(Section):
     routes: tuple[RouteSection, ...] = ()
     paging: PagingSection = PagingSection()
     maintenance: tuple[MaintenanceSection, ...] = ()
+    node_labels: NodeLabels = Field(default_factory=dict)
     actions: Annotated[dict[str, Action], Field(max_length=20)] = Field(default_factory=dict)
     clock_scale: float = Field(default=1.0, gt=0)
     clock_epoch: float | None = None
@@ -163,6 +166,7 @@ class DaemonConfig(Section):
         if doubled := next((name for name in names if names.count(name) > 1), None):
             raise ValueError(f"two runs are called {doubled!r}")
         fallbacks(self.channels)
+        check_labels(self)
         check_resends(self.channels, self.daemon.interval_seconds)
         if self.daemon.dead_man is not None:
             alertmanager_of(self.channels, self.daemon.dead_man.alertmanager)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from detectors.verdict import Severity
+from detectors.verdict import Severity, Subject
+from tests.alerts.incident_samples import Life, fires, gpu_finding
 from watcher.config.alerting import alert_policy, build_channels, fallbacks
 from watcher.config.daemon import DaemonConfig
 from watcher.config.load import ConfigError, load
@@ -45,6 +46,58 @@ def test_every_channel_can_be_configured_and_the_policy_is_what_was_written(tmp_
     assert config.paging.hysteresis().resolve_after_seconds == 5
     assert policy.channels["oncall"].escalates
     assert "https://hooks.example" not in repr(config)
+
+
+LABELLED = """
+channels:
+  facility: {console: }
+  team: {console: }
+node_labels:
+  "n[1-4]": {rack: r1, hall: north}
+  "n[5-8]": {rack: r2, hall: north}
+  "spare-*": {rack: r2}
+routes:
+  - {to: facility, labels: {rack: r2, hall: [north, south]}}
+  - {to: team, labels: {rack: "r*"}, signature: gpu_lost}
+maintenance:
+  - {name: r1, from: 2026-12-01T08:00:00Z, until: 2026-12-01T09:00:00Z, labels: {rack: r1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "hears", "hushed"),
+    [
+        ("n4", {"team"}, True),
+        ("n5", {"facility", "team"}, False),
+        ("spare-9", {"team"}, False),
+        ("other", set(), False),
+        (None, set(), False),
+    ],
+)
+def test_nodes_are_routed_and_hushed_by_their_labels(
+    tmp_path: Path, node: str | None, hears: set[str], hushed: bool
+) -> None:
+    policy = alert_policy(_load(tmp_path, LABELLED))
+    life = Life()
+    life.at(0, fires(gpu_finding(node) if node else gpu_finding("x", subject=Subject(run="tr7"))))
+    (incident,) = life.incidents.values()
+    assert policy.routed(incident) == hears
+    (window,) = policy.silences
+    assert window.covers(incident, window.from_at) is hushed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("rack: r2, hall: [", "rack: r9, hall: [", "routes[0].labels: no node has a label rack: r9"),
+        ("labels: {rack: r1}", "labels: {row: x}", "maintenance[0].labels: no node has a label row: x"),
+        ("n[1-4]", "n[4-1", "node_labels"),
+    ],
+)
+def test_a_label_that_no_node_has_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, LABELLED.replace(old, new))
+    assert says in str(caught.value)
 
 
 @pytest.mark.parametrize(
