@@ -10,7 +10,9 @@ import numpy as np
 from alerts.facts import RunFacts, facts_from_frame
 from alerts.incidents import Incident
 from detectors._limits import LEARNT_COUNT, AgreeingLimits, SingleLimits, agreeing_limit, learnt_gap, single_limit
+from detectors.busy_stall import BusyStallConfig
 from detectors.frame import Frame
+from watcher.daemon.evaluate import Active
 from watcher.daemon.views import state_of
 
 DOING = {
@@ -57,7 +59,25 @@ class RunWords:
     notes: tuple[str, ...]  # what cannot be watched
 
 
-def run_words(frame: Frame, incidents: Iterable[Incident]) -> RunWords:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a page would come, as this run's config has it."""
+
+    agreeing: AgreeingLimits
+    single: SingleLimits
+
+
+DEFAULT_LIMITS = Limits(AgreeingLimits(), SingleLimits())
+
+
+def limits_of(detectors: Iterable[Active]) -> Limits:
+    """Those of the detectors that a run uses; defaults where one is off."""
+    configs = [getattr(active.detector, "config", None) for active in detectors]
+    agreeing = next((one for one in configs if isinstance(one, AgreeingLimits)), DEFAULT_LIMITS.agreeing)
+    return Limits(agreeing, next((one for one in configs if isinstance(one, BusyStallConfig)), DEFAULT_LIMITS.single))
+
+
+def run_words(frame: Frame, incidents: Iterable[Incident], limits: Limits = DEFAULT_LIMITS) -> RunWords:
     own = sorted(
         (one for one in incidents if one.run == frame.run and one.state != "resolved"),
         key=lambda one: (one.state != "open", one.shadow, -int(one.severity), one.suspect_since_at),
@@ -73,7 +93,7 @@ def run_words(frame: Frame, incidents: Iterable[Incident]) -> RunWords:
         tone=_tone(state),
         doing=_doing(frame, state, stands),
         since_at=stands if stands is not None else _since(frame, state),
-        expected=_expected(frame, facts, state, stands),
+        expected=_expected(frame, facts, state, stands, limits),
         incidents=tuple(own),
         facts=facts,
         done_at=_done_at(frame, facts, stands),
@@ -127,7 +147,7 @@ def _since(frame: Frame, state: str) -> float | None:
     return frame.phase.since_at if frame.attempt.started_at is not None else None
 
 
-def _expected(frame: Frame, facts: RunFacts, state: str, stands: float | None) -> tuple[Expected, ...]:
+def _expected(frame: Frame, facts: RunFacts, state: str, stands: float | None, limits: Limits) -> tuple[Expected, ...]:
     if state == "not started":
         if frame.expected_start_at is not None:
             return (Expected(what="it should start", by_at=frame.expected_start_at, why="from the config"),)
@@ -143,7 +163,7 @@ def _expected(frame: Frame, facts: RunFacts, state: str, stands: float | None) -
             frame.phase.name, "the end of the save"
         )
         out.append(Expected(what=what, by_at=last + gap.longest_seconds, why="the longest pause so far"))
-    short, long = agreeing_limit(frame, AgreeingLimits()), single_limit(frame, SingleLimits())
+    short, long = agreeing_limit(frame, limits.agreeing), single_limit(frame, limits.single)
     out.append(Expected(what="a page, if nothing moves", by_at=last + min(short.seconds, long.seconds)))
     return tuple(out)
 

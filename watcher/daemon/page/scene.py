@@ -12,7 +12,7 @@ from watcher.daemon.page import incident as words
 from watcher.daemon.page.headline import headline
 from watcher.daemon.page.nodes import node_words
 from watcher.daemon.page.runbook import what_to_do
-from watcher.daemon.page.runs import run_words
+from watcher.daemon.page.runs import Limits, limits_of, run_words
 from watcher.daemon.views import run_view
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class Scene:
 
     def overview(self) -> dict[str, Any]:
         incidents, frames = self._incidents(), self._frames()
-        runs = sorted((run_words(frame, incidents) for frame in frames), key=lambda run: (TONES[run.tone], run.name))
+        told = (run_words(frame, incidents, self._limits(frame.run)) for frame in frames)
+        runs = sorted(told, key=lambda run: (TONES[run.tone], run.name))
         live = _by_weight([one for one in incidents if one.state == "open"])
         lead = next((one for one in live[:1] if not one.shadow), None)
         recent, problem = self._recent()
@@ -82,6 +83,10 @@ class Scene:
             "snoozes": words.SNOOZES,
         }
 
+    def _limits(self, run: str) -> Limits:
+        watched = next((one for one in self._daemon.runs if one.fold.settings.name == run), None)
+        return limits_of(watched.detectors if watched is not None else ())
+
     def run(self, name: str) -> dict[str, Any] | None:
         frame = self._daemon.frames.get(name)
         if frame is None:
@@ -89,7 +94,7 @@ class Scene:
         incidents = self._incidents()
         recent, problem = self._recent(name)
         return {
-            "run": run_words(frame, incidents),
+            "run": run_words(frame, incidents, self._limits(name)),
             "view": run_view(frame, incidents),
             "frame": frame,
             "recent": recent,

@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 
 from alerts.incidents import StepResult
+from detectors.busy_stall import BusyStallConfig
+from detectors.low_power_deadlock import LowPowerDeadlockConfig
+from detectors.registry import load_plugins
 from tests.support.asgi_browser import Browser
 from tests.support.served_fleet import HEALTHY, RUN, ServedFleet
+from watcher.daemon.evaluate import build_detectors
 from watcher.daemon.http import build_app
 from watcher.daemon.store import StoreError
 
@@ -68,6 +72,16 @@ def test_a_healthy_page_says_when_the_next_step_the_end_and_a_page_are_due_and_w
     ):  # fmt: skip
         assert part in text, part
     assert re.search(r"Done in 2 h \d\d m", text)
+    site.close()
+
+
+def test_when_a_page_would_come_follows_the_limits_of_the_run(tmp_path):
+    site = ServedFleet(tmp_path, HEALTHY)
+    (run,) = site.daemon.runs
+    configs = {"low_power_deadlock": LowPowerDeadlockConfig(least_seconds=1111.0)}
+    run.detectors = build_detectors(load_plugins(), {**configs, "busy_stall": BusyStallConfig(least_seconds=1111.0)})
+    site.play(1200)
+    assert re.search(r"a page, if nothing moves within 18 m", words(Browser(site.app).get("/").text))
     site.close()
 
 
