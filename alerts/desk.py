@@ -85,16 +85,24 @@ class AlertDesk:
             return self._go_on(step(self._incidents, [*judged, *own], at, self._hysteresis), at)
 
     def acknowledge(self, key: str, by: str) -> Incident:
-        """Stops reminders and escalation. Raises UnknownIncident."""
-        return self._change(key, lambda incident, now: lifecycle.acknowledge(incident, by, now))
+        """Stops reminders and escalation, also of what went out on the same page. Raises UnknownIncident."""
+        with self._lock:
+            return self._change([key, *self._company(key)], lambda one, now: lifecycle.acknowledge(one, by, now))
+
+    def company(self, key: str) -> list[str]:
+        """Keys of the other incidents that were told on the same page, that are open and that nobody has."""
+        with self._lock:
+            return self._company(key)
 
     def snooze(self, key: str, until_at: float, by: str) -> Incident:
         """Nothing is sent about it until then; what is still open then is said. Raises UnknownIncident."""
-        return self._change(key, lambda incident, now: lifecycle.snooze(incident, until_at, by, now))
+        with self._lock:
+            return self._change([key], lambda one, now: lifecycle.snooze(one, until_at, by, now))
 
     def close(self, key: str, why: str, by: str) -> Incident:
         """Ends it by hand, e.g. as a false alarm; it stays quiet until it was clear once. Raises UnknownIncident."""
-        return self._change(key, lambda incident, now: lifecycle.close(incident, why, by, now))
+        with self._lock:
+            return self._change([key], lambda one, now: lifecycle.close(one, why, by, now))
 
     def silence(self, silence: Silence) -> None:
         """A maintenance window, checked at every send; one of the same name is replaced."""
@@ -109,16 +117,23 @@ class AlertDesk:
             kept = tuple(one for one in self._policy.silences if one.name != name)
             self._policy = replace(self._policy, silences=kept)
 
-    def _change(self, key: str, change: Callable[[Incident, float], Transition]) -> Incident:
-        with self._lock:
-            incident = self._incidents.get(key)
-            if incident is None or incident.state == "resolved":
-                raise UnknownIncident(f"no incident {key!r} is open")
-            now = self.clock.time()
-            transition = change(incident, now)
-            result = StepResult({**self._incidents, key: transition.incident}, (transition,))
-            self._go_on(result, now)
-            return transition.incident
+    def _company(self, key: str) -> list[str]:
+        pages = _pages(self._told.get(key, {}))
+        others = (other for other, told in self._told.items() if other != key and pages & _pages(told))
+        return [other for other in others if self._is_open(other) and self._incidents[other].acknowledged_at is None]
+
+    def _is_open(self, key: str) -> bool:
+        return key in self._incidents and self._incidents[key].state != "resolved"
+
+    def _change(self, keys: Sequence[str], change: Callable[[Incident, float], Transition]) -> Incident:
+        """All of them at once; answers the first."""
+        if not self._is_open(keys[0]):
+            raise UnknownIncident(f"no incident {keys[0]!r} is open")
+        now = self.clock.time()
+        transitions = tuple(change(self._incidents[key], now) for key in keys)
+        after = {one.incident.key: one.incident for one in transitions}
+        self._go_on(StepResult({**self._incidents, **after}, transitions), now)
+        return transitions[0].incident
 
     def _write(self, intent: Intent, now: float) -> Notification:
         facts = self._facts.get(intent.incident.run or "")
@@ -143,3 +158,8 @@ class AlertDesk:
         self._incidents, self._told, self.decision = result.incidents, decision.told, decision
         self.outbox.add(deliveries, saved=self.store_error is None)  # a page goes out after its commit, or without one
         return result.transitions
+
+
+def _pages(told: Mapping[str, Told]) -> set[tuple[str, str]]:
+    """(channel, key) of what is not over there."""
+    return {(channel, key) for channel, one in told.items() if not one.ended for key in one.dedup_keys}

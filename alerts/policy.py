@@ -124,6 +124,7 @@ class _Channel:
 
     def keep_up(self) -> None:
         reminded: set[str] = set()
+        acknowledged_keys: set[str] = set()
         for incident in self.incidents:
             told = self.ledger.live(incident.key, self.name)
             if told is None or incident.state != "open":
@@ -145,8 +146,10 @@ class _Channel:
                 why = f"it is seen more sharply, was {told.signature}"
                 self._say("updated", incident, key, why, face=told.face(key))
             elif acknowledged and self.traits.keeps_state and not told.acknowledged:
-                why = f"acknowledged by {incident.acknowledged_by or 'someone'}"
-                self._say("acknowledged", incident, key, why, face=told.face(key))
+                if key not in acknowledged_keys:
+                    why = f"acknowledged by {incident.acknowledged_by or 'someone'}"
+                    self._say("acknowledged", incident, key, why, face=told.face(key))
+                acknowledged_keys.add(key)
                 said = replace(said, acknowledged=True)
             elif self._resend_due(told):
                 self._keep_alive(incident, told, reminded)

@@ -33,15 +33,17 @@ def ack_routes(desk: AlertDesk) -> list[Route]:
         incident = _wanted(desk, request.path_params["token"], request.path_params["key"])
         if incident is None:
             return _page("This link is not valid any more", "Its incident is over, or it was altered.", 404)
+        count = len(desk.company(incident.key))
+        others = f"\nand {count} more of the same page" if count else ""
         if request.method == "POST":
             try:
                 incident = await run_in_threadpool(desk.acknowledge, incident.key, "a signed link")
             except UnknownIncident:
                 return _page("It is over already", incident.summary, 404)
-            return _page("Acknowledged", f"{incident.summary}\nNo reminders and no escalation from now on.")
+            return _page("Acknowledged", f"{incident.summary}{others}\nNo reminders and no escalation from now on.")
         if incident.acknowledged_at is not None:
             return _page("Acknowledged already", f"{incident.summary}\nby {incident.acknowledged_by}")
-        return _page("Acknowledge this incident?", incident.summary, button="I have it")
+        return _page("Acknowledge this incident?", f"{incident.summary}{others}", button="I have it")
 
     return [Route(PREFIX + "{token}/{key:path}", acknowledge, methods=["GET", "POST"])]
 
