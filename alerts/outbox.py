@@ -64,6 +64,7 @@ class Outbox:
         self._lock = threading.Lock()
         self._next_id = 1
         self._unsaved: dict[int, Delivery] = {}
+        self._journal_works = True
         self._counts: dict[tuple[str, str], int] = {}
 
     # -- filling
@@ -176,15 +177,16 @@ class Outbox:
         self.flush()
 
     def flush(self) -> None:
-        """Writes what the journal does not know yet; a failure is said once a call and tried again later."""
+        """Writes what the journal does not know yet; a failure is said once and tried again at each call."""
         waiting = self.unsaved()
         if not waiting:
             return
         try:
             self._journal.record(waiting, self.clock.time())
         except JournalError as error:
-            self._warn(f"deliveries go on from memory: {error}")
+            self._journal_failed(error)
         else:
+            self._journal_works = True
             self.saved(waiting)
 
     def wait(self, channel: str, stop: threading.Event) -> None:
@@ -296,8 +298,13 @@ class Outbox:
         try:
             return self._journal.claim(delivery, self.clock.time())
         except JournalError as error:
-            self._warn(f"sending without a record: {error}")  # a page matters more than its bookkeeping
+            self._journal_failed(error)  # a page matters more than its bookkeeping
             return True
+
+    def _journal_failed(self, error: JournalError) -> None:
+        if self._journal_works:  # once: the log may lie on the same full disk
+            self._warn(f"deliveries go on from memory: {error}")
+        self._journal_works = False
 
 
 def _needs_trigger(notification: Notification) -> bool:
