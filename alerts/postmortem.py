@@ -12,6 +12,7 @@ from alerts.incidents import Incident
 from alerts.outbox import Delivery
 
 MAX_GPUS = 64
+STOOD = ("phase", "attempt", "last_step", "total_steps")
 WORDS = {"suspected": "first suspected", "opened": "opened", "updated": "changed", "resolved": "resolved"}
 
 
@@ -22,7 +23,8 @@ def postmortem(
     `deliveries`: what was sent about it."""
     own = [one for one in transitions if one.get("id") in (None, incident.id)]
     sent = sorted(deliveries, key=lambda delivery: delivery.created_at)
-    evidence = [(_text(name), _text(value)) for name, value in evidence_rows(incident.evidence)]
+    stood = [(name.replace("_", " "), str(incident.evidence[name])) for name in STOOD if name in incident.evidence]
+    evidence = [(_text(name), _text(value)) for name, value in [*stood, *evidence_rows(incident.evidence)]]
     parts = [
         f"# {_text(incident.summary)}",
         _head(incident, now),
@@ -32,6 +34,7 @@ def postmortem(
         _section("GPUs", _gpus(incident)),
         _section("End of the log", _log(incident)),
         _section("Advice given", _text(incident.hint)),
+        _section("Links", _links(sent)),
         "## What was done\n\n_To be written._\n\n## Why it happened\n\n_To be written._",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -82,15 +85,28 @@ def _gpus(incident: Incident) -> str:
     if not rows:
         return ""
     return _table(
-        ("node", "GPU", "power", "learnt at work", "utilization"),
+        ("node", "GPU", "power", "learnt at work", "utilization", ""),
         (
             (
                 _text(str(gpu.get("node", ""))), str(gpu.get("index", "")), _number(gpu.get("power_watts"), "W"),
                 _number(gpu.get("learnt_power_watts"), "W"), _number(gpu.get("utilization_ratio"), "%", 100),
+                "**differs**" if _differs(gpu, incident.evidence.get("odd")) else "",
             )
             for gpu in rows
         ),
     )  # fmt: skip
+
+
+def _differs(gpu: Mapping[str, Any], odd: object) -> bool:
+    if not isinstance(odd, Mapping) or odd.get("node") != gpu.get("node"):
+        return False
+    return odd.get("gpu_index") in (None, gpu.get("index"))
+
+
+def _links(sent: Iterable[Delivery]) -> str:
+    """As the pages gave them; not the one that acknowledges, which is for whoever was paged."""
+    links = {link.name: link.url for one in sent for link in one.notification.links if link.name != "acknowledge"}
+    return "\n".join(f"* {_text(name)}: <{url}>" for name, url in links.items())
 
 
 def _log(incident: Incident) -> str:
