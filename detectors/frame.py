@@ -189,6 +189,7 @@ class Scheduler:
     ended_at: float | None = None
     held: bool = False  # what waits will not start by itself
     reason: str = ""  # in the scheduler's own words
+    note: str = ""  # what a person should know of how the job was chosen
 
     @property
     def over(self) -> bool:

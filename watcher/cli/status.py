@@ -69,6 +69,8 @@ def run_lines(item: dict[str, Any], now: float) -> list[tuple[str, str]]:
     if item["last_progress_at"] is not None:
         step += f", progress {spoken(now - item['last_progress_at'])} ago"
     lines = [("step", f"{step}, attempt {item['attempt']}, in {item['phase']}")]
+    if item.get("job") is not None:
+        lines.append(("job", _job(item["job"], now)))
     if item["throughput"] is not None:
         lines.append(("rate", f"{item['throughput']:g} {str(item['throughput_unit']).replace('_', ' ')}"))
     lines.append(
@@ -89,6 +91,22 @@ def run_lines(item: dict[str, Any], now: float) -> list[tuple[str, str]]:
             ("learnt", f"longest gap in {phase} {gap['longest']:.0f} s of {gap['count']} ({learnt['origin']})")
         )
     return lines
+
+
+def _job(job: dict[str, Any], now: float) -> str:
+    """What the scheduler says, in a line."""
+    if job["state"] == "none":
+        return "the scheduler lists no job of this run"
+    parts = [f"{job['id']} {job['state'].replace('_', ' ')}" + (f" ({job['reason']})" if job["reason"] else "")]
+    if job["restarts"]:
+        parts.append(f"requeued {job['restarts']} times")
+    if job["ends_by_at"] is not None:
+        parts.append(f"time limit in {spoken(job['ends_by_at'] - now)}")
+    if job["state"] == "running":
+        parts.append("another waits" if job["successor_waits"] else "none waits")
+    if job["held"]:
+        parts.append("what waits is held")
+    return ", ".join([*parts, job["note"]] if job["note"] else parts)
 
 
 def spoken(seconds: float) -> str:

@@ -109,10 +109,10 @@ class LogPatterns(_Section):
 class LogConfig(_Section):
     """One log, or many behind a pattern.
 
-    path: may hold `*`, `?`, `[...]` and `**` (any depth); `%N` stands for the node's name. Where the daemon reads the
-    log of a run that Slurm tells of, also Slurm's `%j`, `%x`, `%A`, `%a`, `%u`, and `%stdout` alone is what the job
-    writes to. format: only this one
-    (default: found by what the lines are). from_start: read a log that is already there from its first line, not from
+    path: may hold `*`, `?`, `[...]` and `**` (any depth); `%N` stands for the node's name. In `runs[].logs` of a run
+    that Slurm tells of also Slurm's `%j`, `%x`, `%A`, `%a`, `%u`; `%stdout` alone is what the job writes to, where the
+    daemon reads it. format: only this one (default: found by what the lines are). from_start: read a log that is
+    already there from its first line, not from
     its last few MiB. tail: who reads it, the agent of each node, or the daemon where the file is shared.
     """
 

@@ -191,6 +191,7 @@ def run_fold(
         currency=section.currency,
         logs_are_per_node=section.logs_are_per_node,
         follows=section.match is not None,
+        log_paths=tuple(log.path for log in section.logs if log.tail == "agent") if section.match is not None else (),
     )
     fold = RunFold(settings, ledger)
     if saved is not None:

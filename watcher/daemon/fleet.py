@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -84,7 +84,6 @@ class FoundRun:
     is_pattern: bool
     alive_at: float
     empty_since_at: float | None = None
-    notes: tuple[str, ...] = ()
     entered: bool = False
 
     @property
@@ -105,6 +104,7 @@ class FleetWatch:
     clock: Clock
     found: dict[str, FoundRun] = field(default_factory=dict)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _said: set[str] = field(default_factory=set)
 
     async def __aenter__(self) -> FleetWatch:
         for feed in self.feeds:
@@ -162,10 +162,6 @@ class FleetWatch:
     def judged(self) -> list[Judged]:
         return [fleet_silent(feed.name, feed.failures, feed.error) for feed in self.feeds]
 
-    def notes(self) -> Iterable[tuple[str, str]]:
-        """Run and line: what a person should know of how its jobs are found."""
-        return ((run.name, note) for run in self.found.values() for note in run.notes)
-
     def _take(self, now: float, feed: Feed, jobs: Sequence[Job]) -> None:
         told = sights(feed.name, feed.rules, jobs)
         for name, (rule, sight) in told.items():
@@ -174,8 +170,11 @@ class FleetWatch:
                 job = sight.job
                 if job is None or job.over or job.state == "gone":
                     continue  # it ended before anybody looked
+                if any(run.fold.settings.name == name for run in self.runs):
+                    self._once(name, "another run of the config has its name")
+                    continue
                 if len(self.found) >= MAX_RUNS:
-                    log.warning("fleet run=%s is not watched: %d are already", name, MAX_RUNS)
+                    self._once(name, f"{MAX_RUNS} runs are found already")
                     continue
                 log.info("fleet run=%s found by source=%s", name, feed.name)
                 known = self._add(rule, name, now)
@@ -185,9 +184,13 @@ class FleetWatch:
             if run.rule in own and run.name not in told:
                 self._see(now, run, sight_of(run.name, feed.name, ()))
 
+    def _once(self, name: str, why: str) -> None:
+        if name not in self._said and len(self._said) < 10 * MAX_RUNS:
+            self._said.add(name)
+            log.warning("fleet run=%s is not watched: %s", name, why)
+
     def _see(self, now: float, run: FoundRun, sight: Sight) -> None:
         fold, scheduler, job = run.watched.fold, sight.scheduler, sight.job
-        run.notes = sight.notes
         if sight.places:
             run.empty_since_at = None
             fold.set_nodes(sight.places, scheduler.started_at if scheduler is not None else None)
@@ -198,6 +201,7 @@ class FleetWatch:
         if job is not None and not job.over and job.state != "gone":
             run.alive_at = now
         if job is not None and job.state not in ("pending", "gone"):  # also one that came and went between two polls
+            run.watched.fold.of_job(job)
             for reader in run.readers:
                 if isinstance(reader, JobLogs):
                     reader.of_job(now, job)

@@ -18,12 +18,13 @@ from watcher.daemon.launches import Launches, no_job
 from watcher.daemon.learning import SpinWhileStepping, power_band
 from watcher.daemon.ledger import Ledger
 from watcher.daemon.nodes import NodeFold
+from watcher.daemon.own_logs import OwnLogs
 from watcher.daemon.placement import Placement, places_of
 from watcher.daemon.progress import RunProgress
 from watcher.daemon.saved import dump_node, dump_progress, load_band, load_node, load_progress, load_scheduler
 from watcher.daemon.strikes import Strikes
 from watcher.events import LogEvent
-from watcher.fleet._api import Place
+from watcher.fleet._api import Job, Place
 from watcher.fleet._group import Ended
 from watcher.snapshot import LogLine, LogStatus, XidLine
 
@@ -54,6 +55,7 @@ class RunSettings:
     expected_start_at: float | None = None
     logs_are_per_node: bool = False  # each node's log tells of that node only
     follows: bool = False  # a fleet source tells the nodes
+    log_paths: tuple[str, ...] = ()  # of what agents follow only these are the run's, filled in for each job
 
 
 class RunFold:
@@ -67,6 +69,7 @@ class RunFold:
         self._scheduler: Scheduler | None = None
         self._scheduler_at = 0.0
         self._launches = Launches()
+        self._own_logs = OwnLogs(settings.log_paths)
         self._progress = RunProgress(on_working=self._working)
         self._history = HistoryRing()
         self._band: PowerBand | None = None
@@ -101,12 +104,10 @@ class RunFold:
             if isinstance(event, XidLine):
                 attempt = self._attempt_at(answer.received_at - event.age_seconds)
                 self._strikes.of_xid(answer.received_at, answer.node, event, snapshot.gpus, attempt)
-        earlier = self._placement.is_earlier
-        lines = [
-            e for e in snapshot.events if isinstance(e, LogLine) and not earlier(answer.received_at - e.age_seconds)
-        ]
+        lines = [e for e in snapshot.events if isinstance(e, LogLine) and self._is_own(answer.received_at, e)]
         self._take_lines(answer.received_at, lines, answer.node)
-        self._statuses(answer.received_at, snapshot.logs, answer.node)
+        logs = [status for status in snapshot.logs if self._own_logs.has(status.path)]
+        self._statuses(answer.received_at, logs, answer.node)
 
     def observe_log(self, now: float, lines: Sequence[LogLine], logs: Sequence[LogStatus] = ()) -> None:
         """Events of a log that the daemon reads itself."""
@@ -131,6 +132,10 @@ class RunFold:
         self._launches.observe(self._progress, now, scheduler, ended)
         self._note_end(attempt)
 
+    def of_job(self, job: Job) -> None:
+        """The job that runs now: which of the logs on its nodes are its own."""
+        self._own_logs.of_job(job)
+
     def set_nodes(self, places: Sequence[Place], since_at: float | None = None) -> None:
         """The run's nodes from now on. `since_at`: when this launch got them, so that older lines are not its own."""
         self._placement.since_at = since_at
@@ -151,6 +156,10 @@ class RunFold:
     def tell_open(self, families: Collection[str]) -> None:
         """What is open for this run now: the gap that a stall makes is not learnt as one of its own."""
         self._progress.stalled = "stall" in families
+
+    def _is_own(self, now: float, line: LogLine) -> bool:
+        """Of this run's logs, and written since this launch has the node."""
+        return self._own_logs.has(line.path) and not self._placement.is_earlier(now - line.age_seconds)
 
     def _take_lines(self, now: float, lines: Sequence[LogLine], node: str | None) -> None:
         known = dict(self._read_to)

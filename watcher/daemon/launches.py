@@ -51,7 +51,7 @@ class Launches:
         key = (scheduler.job_id, scheduler.restarts)
         self.over = self.over or (scheduler.state == "gone" and key == self.key)
         if self.key is not None and key[0] == self.key[0] and key[1] > self.key[1] and not self.over:
-            self._requeued(progress)
+            self._requeued(progress, scheduler)
         if scheduler.state == "running" and (key != self.key or self.over):  # a name may be used again
             self._begin(progress, key, scheduler.started_at if scheduler.started_at is not None else now)
 
@@ -66,10 +66,15 @@ class Launches:
             progress.begin(started_at)
         self.key, self.started_at, self.over = key, started_at, False
 
-    def _requeued(self, progress: RunProgress) -> None:
-        """Slurm gave it back to the queue; where the log tells no error it was no crash."""
+    def _requeued(self, progress: RunProgress, scheduler: Scheduler) -> None:
+        """It was given back to the queue; where the log tells no error it was no crash."""
         self.over = True
-        if not progress.over and progress.attempt.started_at is not None:
+        begun, again = progress.attempt.started_at, scheduler.started_at
+        if begun is None:
+            return
+        if scheduler.state == "running" and again is not None and begun >= again - SAME_SECONDS:
+            return  # it runs again, and the log has told of that already
+        if not progress.over:
             progress.attempt = replace(progress.attempt, stopped="requeued")
 
     def _end(self, progress: RunProgress, now: float, launch: Ended, goes_on: bool) -> None:
@@ -81,7 +86,10 @@ class Launches:
             attempt = progress.attempt
         if attempt.started_at is not None and attempt.started_at > at + SAME_SECONDS:
             return  # the log has told of the next one already
-        if launch.state in STOPPED:
+        if launch.state == "requeued":
+            if not progress.over:
+                progress.attempt = replace(attempt, stopped="requeued")
+        elif launch.state in STOPPED:
             if not attempt.stopped:
                 progress.attempt = replace(attempt, stopped=STOPPED[launch.state])
         elif launch.state == "completed":

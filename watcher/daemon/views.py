@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from alerts.incidents import Incident
-from detectors.frame import Frame
+from detectors.frame import Frame, Scheduler
 
 SHOWN_NODES = 200
 STATES = (
@@ -37,6 +37,7 @@ def run_view(frame: Frame, incidents: Iterable[Incident]) -> dict[str, Any]:
         "last_line_at": progress.last_line_at,
         "no_progress_seconds": None if progress.last_progress_at is None else frame.now - progress.last_progress_at,
         "loss": progress.records[-1].loss if progress.records else None,
+        "job": _job(frame.scheduler),
         "throughput": next(iter(rates.values()), None),
         "throughput_unit": next(iter(rates), None),
         "last_checkpoint_step": frame.last_checkpoint_step,
@@ -65,6 +66,22 @@ def run_view(frame: Frame, incidents: Iterable[Incident]) -> dict[str, Any]:
             "burst_seconds": progress.burst_seconds or None,
         },
         "incidents": [incident.key for incident in own],
+    }
+
+
+def _job(job: Scheduler | None) -> dict[str, Any] | None:
+    """What the scheduler says of the run; None where none is asked."""
+    if job is None:
+        return None
+    return {
+        "state": job.state,
+        "id": job.job_id,
+        "restarts": job.restarts,
+        "ends_by_at": job.ends_by_at,
+        "successor_waits": job.successor_waits,
+        "held": job.held,
+        "reason": job.reason,
+        "note": job.note,
     }
 
 

@@ -29,8 +29,8 @@ def look(scene: Scene, run: RunScene) -> Iterator[Line]:
         why = f": {scheduler.reason}" if scheduler.reason else ""
         text = f"{found.source}: job {scheduler.job_id} is {scheduler.state.replace('_', ' ')}{why}"
         yield Line("warn" if scheduler.held else "note", "fleet", text)
-    for note in sight.notes:
-        yield Line("warn", "fleet", note)
+    if scheduler is not None and scheduler.note:
+        yield Line("warn", "fleet", scheduler.note)
     if scheduler is not None and any(place.gpu_minors is None for place in places):
         yield Line("note", "fleet", f"{found.source} does not tell which GPUs of a node are its own: all are taken so")
 

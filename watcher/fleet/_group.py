@@ -46,7 +46,6 @@ class Sight:
     scheduler: Scheduler | None = None
     ended: tuple[Ended, ...] = ()
     job: Job | None = None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +91,12 @@ def sight_of(run: str, source: str, jobs: Sequence[Job]) -> Sight:
     over = sorted((j for j in jobs if j.over), key=lambda j: (j.ended_at or 0.0, j.id))
     gone = [job for job in jobs if job.state == "gone"]
     waits = any(not job.held for job in waiting)
-    notes: list[str] = []
+    note = ""
     if running:
         job = running[-1]
         parts = [j for j in running if j is job or (job.part_of and j.part_of == job.part_of)]
         if len(running) > len(parts):
-            notes.append(
+            note = (
                 f"{len(running)} jobs of it run at once, {job.id} is watched: "
                 "match more narrowly, or give each a run by placeholders in its name"
             )
@@ -117,6 +116,7 @@ def sight_of(run: str, source: str, jobs: Sequence[Job]) -> Sight:
         started_at=job.started_at,
         ended_at=job.ended_at,
         held=job.held or (not running and not waits and bool(waiting)),
+        note=note,
         reason=job.reason or (waiting[0].reason if waiting and not running and not waits else ""),
     )
     return Sight(
@@ -124,9 +124,8 @@ def sight_of(run: str, source: str, jobs: Sequence[Job]) -> Sight:
         source=source,
         places=places,
         scheduler=scheduler,
-        ended=tuple(_ended(source, j) for j in over[-20:]),
+        ended=(*(_ended(source, j) for j in over[-20:]), *_given_back(source, [*running, *waiting], job)),
         job=job,
-        notes=tuple(notes),
     )
 
 
@@ -144,6 +143,18 @@ def _places(jobs: Iterable[Job]) -> tuple[Place, ...]:
                 minors = tuple(sorted({*before.gpu_minors, *place.gpu_minors}))
                 found[place.node] = Place(node=place.node, gpu_minors=minors)
     return tuple(found.values())
+
+
+def _given_back(source: str, jobs: Iterable[Job], shown: Job) -> Iterable[Ended]:
+    """Launches that ended in the queue again, while another job of the run is the present one."""
+    return (
+        Ended(
+            job_id=job.id, restarts=job.restarts - 1, state="requeued", at=job.submitted_at,
+            text=f"{source}: job {job.id} was given back to the queue",
+        )
+        for job in jobs
+        if job.restarts and job is not shown
+    )  # fmt: skip
 
 
 def _ended(source: str, job: Job) -> Ended:

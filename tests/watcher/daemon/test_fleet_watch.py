@@ -164,6 +164,15 @@ def test_found_runs_and_their_nodes_are_there_after_a_restart_while_the_schedule
     again.close()
 
 
+def test_a_job_named_like_another_run_does_not_take_its_place(tmp_path, caplog):
+    one = Site(tmp_path, FakeClock(START), Source(), match={"slurm_user": "*"})
+    one.source.told = [job("7", "running", "n1", name="own", started_at=START)]
+    one.cycles(3)
+    assert one.names == ["own"]
+    assert caplog.text.count("another run of the config has its name") == 1
+    one.close()
+
+
 def test_a_run_with_a_fixed_name_is_there_before_its_first_job(tmp_path):
     one = Site(tmp_path, FakeClock(START), Source(), name="tr11-176B")
     one.cycles(3)

@@ -82,6 +82,20 @@ def test_a_launch_that_the_log_has_told_already_is_not_counted_twice(run):
     assert run.frame(220).attempt.number == 2
 
 
+def test_a_requeue_that_the_log_has_told_does_not_count_as_the_end_of_the_new_attempt(run):
+    run.fold.observe_event(T + 100, BANNER)
+    run.runs(150, restarts=1, start=98)
+    frame = run.frame(160)
+    assert (frame.attempt.number, frame.attempt.stopped) == (2, None)
+
+
+def test_a_launch_that_was_given_back_while_the_next_task_runs_was_no_crash(run):
+    run.runs(60, "8", 0, 55, ended("requeued", 50))
+    frame = run.frame(70)
+    assert (frame.attempt.number, frame.attempt.stopped) == (2, None)
+    assert frame.past_attempts[0].ends == "stopped"
+
+
 def test_a_banner_after_the_scheduler_has_told_is_the_same_launch(run):
     run.runs(100, "8")
     run.fold.observe_event(T + 110, BANNER)

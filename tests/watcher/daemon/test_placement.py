@@ -9,8 +9,8 @@ from tests.support.runs import START, ScriptedRun
 from watcher.daemon.answer import Answer
 from watcher.daemon.fold import RunFold, RunSettings
 from watcher.events import LogEvent
-from watcher.fleet._api import Place
-from watcher.snapshot import LogLine, Snapshot, XidLine
+from watcher.fleet._api import Job, Place
+from watcher.snapshot import LogLine, LogStatus, Snapshot, XidLine
 
 
 def snapshot(node: str, gpus: int = 8, events: tuple[LogLine | XidLine, ...] = (), errors: int = 0) -> Snapshot:
@@ -89,6 +89,29 @@ def test_lines_that_an_earlier_job_wrote_on_a_node_are_not_this_runs():
     one.set_nodes(places("n1"), since_at=START - 60)
     one.observe(Answer("n1", START, snapshot("n1", events=(line(300, 900), line(20, 5)))))
     assert one.frame(START + 1).progress.last_step == 5
+
+
+def test_logs_of_other_jobs_that_an_agent_follows_are_not_this_runs():
+    def line(path: str, step: int) -> LogLine:
+        return LogLine(
+            seq=step, age_seconds=1, path=path, file=f"1:{step}", offset=1, event=LogEvent(event="step", step=step)
+        )
+
+    def job(number: str) -> Job:
+        return Job(id=number, state="running", places=(Place(node="n1"),), log_names={"%j": number})
+
+    one = RunFold(RunSettings(name="r", follows=True, log_paths=("/logs/*-%j-%N.out",)))
+    one.set_nodes(places("n1"))
+    one.of_job(job("7"))
+    lines = (line("/logs/a-8-n2.out", 900), line("/logs/a-7-n1.out", 5), line("/logs/a-9-n1.out", 700))
+    told = snapshot("n1", events=lines)
+    logs = tuple(
+        LogStatus(path=path, lines=1, last_line_age_seconds=1) for path in ("/logs/a-8-n2.out", "/logs/a-7-n1.out")
+    )
+    one.observe(Answer("n1", START, told.model_copy(update={"logs": logs})))
+    frame = one.frame(START + 1)
+    assert frame.progress.last_step == 5
+    assert [source.path for source in frame.log_sources] == ["/logs/a-7-n1.out"]
 
 
 def test_strikes_of_a_node_are_seen_after_the_end_until_another_attempt_has_other_nodes():

@@ -32,6 +32,13 @@ def test_an_array_is_one_run_whose_running_task_is_the_attempt():
     assert [(e.job_id, e.state) for e in seen.ended] == [("1_1", "timeout")]
 
 
+def test_a_task_that_was_given_back_is_told_while_another_runs():
+    seen = sight(
+        job("1_1", "pending", restarts=1, submitted_at=50.0), job("1_2", "running", "n1", started_at=51.0, restarts=1)
+    )
+    assert [(e.job_id, e.restarts, e.state, e.at) for e in seen.ended] == [("1_1", 0, "requeued", 50.0)]
+
+
 def test_a_job_that_waits_for_the_last_one_is_the_next_attempt():
     seen = sight(job("7", "failed", "n1", ended_at=20.0, reason="exit code 1:0"), job("8", "pending"))
     assert seen.scheduler is not None
@@ -55,7 +62,8 @@ def test_a_job_that_is_held_is_no_successor():
 def test_of_two_at_once_the_later_is_watched_and_that_is_said():
     seen = sight(job("7", "running", "n1", started_at=10.0), job("8", "running", "n2", started_at=20.0))
     assert [place.node for place in seen.places] == ["n2"]
-    assert "2 jobs of it run at once, 8 is watched" in seen.notes[0]
+    assert seen.scheduler is not None
+    assert "2 jobs of it run at once, 8 is watched" in seen.scheduler.note
 
 
 def test_parts_of_one_job_are_watched_together():
@@ -63,7 +71,8 @@ def test_parts_of_one_job_are_watched_together():
         job("7", "running", "n1", started_at=10.0, part_of="7"), job("8", "running", "n2", started_at=10.0, part_of="7")
     )
     assert [place.node for place in seen.places] == ["n1", "n2"]
-    assert seen.notes == ()
+    assert seen.scheduler is not None
+    assert seen.scheduler.note == ""
 
 
 def test_devices_of_two_parts_on_one_node_are_joined_and_unknown_ones_stay_unknown():
