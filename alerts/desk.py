@@ -17,6 +17,7 @@ from alerts.policy import AlertPolicy, Decision, Intent, Silence, Told, decide
 from alerts.render import notification
 
 MAX_UNSAVED_TRANSITIONS = 10_000
+TELL_AGAIN_SECONDS = 3600.0  # after a message was refused or given up, while what it is about is open
 
 
 class Remembered(Protocol):
@@ -60,6 +61,7 @@ class AlertDesk:
         self._incidents: Mapping[str, Incident] = before.incidents
         self._told: dict[str, dict[str, Told]] = before.told
         self._unsaved: list[Transition] = []
+        self._unheard: dict[tuple[str, str], float] = {}  # (incident, channel) -> since when it is known to be lost
         self._facts: Mapping[str, RunFacts] = {}
         self.store_error: str | None = None
         self.decision = Decision((), (), before.told)  # the last one: why each channel was told or not
@@ -135,12 +137,30 @@ class AlertDesk:
         self._go_on(StepResult({**self._incidents, **after}, transitions), now)
         return transitions[0].incident
 
+    def _heard(self, now: float) -> Mapping[str, Mapping[str, Told]]:
+        """What was told, without what neither arrived nor waits since an hour: a key was mended meanwhile, perhaps."""
+        known = {channel: self.outbox.known(channel) for channel in self._policy.channels}
+        lost = [
+            (key, channel)
+            for key, channels in self._told.items()
+            for channel, told in channels.items()
+            if channel in known and not told.ended and known[channel].isdisjoint(told.dedup_keys)
+        ]
+        self._unheard = {pair: self._unheard.get(pair, now) for pair in lost}
+        due = {pair for pair, since in self._unheard.items() if now - since >= TELL_AGAIN_SECONDS}
+        if not due:
+            return self._told
+        return {
+            key: {channel: told for channel, told in channels.items() if (key, channel) not in due}
+            for key, channels in self._told.items()
+        }
+
     def _write(self, intent: Intent, now: float) -> Notification:
         facts = self._facts.get(intent.incident.run or "")
         return notification(intent, now, facts, self.public_url, self.link_key)
 
     def _go_on(self, result: StepResult, now: float) -> tuple[Transition, ...]:
-        decision = decide(result.incidents, self._told, self._policy, now)
+        decision = decide(result.incidents, self._heard(now), self._policy, now)
         messages = [(intent.channel, self._write(intent, now)) for intent in decision.intents]
         deliveries = self.outbox.prepare(messages)
         late = self.outbox.unsaved()

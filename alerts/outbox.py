@@ -215,6 +215,14 @@ class Outbox:
                 for lane in self._lanes.values()
             ]  # fmt: skip
 
+    def known(self, channel: str) -> set[str]:
+        """Keys that are open on the other side, or whose messages are under way."""
+        lane = self._lanes.get(channel)
+        if lane is None:
+            return set()
+        with self._lock:
+            return {*lane.accepted, *(one.dedup_key for one in lane.pending.values())}
+
     def nobody_hears(self, now: float) -> bool:
         """Every channel that there is has been failing for longer than it takes to fall back."""
         failing = [one.failing_since_at for one in self.health()]

@@ -150,6 +150,22 @@ def test_a_row_that_cannot_be_read_costs_only_itself(tmp_path: Path) -> None:
     assert "tr7/stall cannot be read" in loaded.notes[0]
 
 
+def test_a_database_of_the_first_version_is_taken_up_with_what_is_open_in_it(tmp_path: Path) -> None:
+    house, pager, _ = _house(tmp_path)
+    house.tick(fires(finding()))
+    house.kill()
+    raw = sqlite3.connect(tmp_path / "runwatch.db", isolation_level=None)
+    raw.execute("DROP INDEX outbox_key")
+    raw.execute("ALTER TABLE accepted DROP COLUMN receipt")
+    raw.execute("UPDATE incidents SET told = json_remove(told, '$.oncall.faces')")
+    raw.execute("PRAGMA user_version = 1")
+    raw.close()
+    house.start()
+    house.run(60, [fires(finding())])
+    house.run(60, [clear()])
+    assert pager.kinds == ["opened", "resolved"]
+
+
 def test_a_newer_database_is_refused_in_words(tmp_path: Path) -> None:
     Store(tmp_path / "runwatch.db").close()
     raw = sqlite3.connect(tmp_path / "runwatch.db")
