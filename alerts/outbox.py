@@ -24,6 +24,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+REFUSED_LATELY_SECONDS = 7200.0
+
+
 class Ticks(Protocol):
     """The part of a clock that the outbox needs: unix seconds to record, monotonic seconds to wait."""
 
@@ -224,9 +227,15 @@ class Outbox:
             return {*lane.accepted, *(one.dedup_key for one in lane.pending.values())}
 
     def nobody_hears(self, now: float) -> bool:
-        """Every channel that there is has been failing for longer than it takes to fall back."""
-        failing = [one.failing_since_at for one in self.health()]
-        return bool(failing) and all(since is not None and now - since >= self._fall_back_after for since in failing)
+        """Every channel that there is has been failing for longer than it takes to fall back, and has pages waiting or
+        refused one lately; what failed once and has nothing to send since is no proof."""
+        health = self.health()
+        return bool(health) and all(self._is_deaf(one, now) for one in health)
+
+    def _is_deaf(self, one: ChannelHealth, now: float) -> bool:
+        long = one.failing_since_at is not None and now - one.failing_since_at >= self._fall_back_after
+        refused = one.last_rejected_at is not None and now - one.last_rejected_at < REFUSED_LATELY_SECONDS
+        return long and (one.pending > 0 or refused)
 
     def counts(self) -> dict[tuple[str, str], int]:
         """(channel, result) -> how often; results are sent, retry, rejected_once, rejected, dropped, fallback."""

@@ -51,3 +51,19 @@ def test_a_pager_that_is_away_for_two_days_hears_of_what_is_still_open(tmp_path:
     before = len(pager.seen)
     house.run(2 * 3600, [fires(finding())], every=60)
     assert [(one.kind, one.dedup_key) for _, one in pager.seen[before:]] == [("opened", "tr7/stall")]
+
+
+def test_nobody_hears_is_known_while_it_lasts_and_not_for_ever_after(tmp_path: Path) -> None:
+    clock = FakeClock()
+    pagers = [Scripted(clock), Scripted(clock)]
+    house = House(tmp_path, clock, {"oncall": (pagers[0], PAGER), "spare": (pagers[1], PAGER)})
+    assert not house.outbox.nobody_hears(clock.now)  # nothing was sent yet
+    pagers[0].answer = pagers[1].answer = lambda notification: Rejected("HTTP 401")
+    house.run(600, [fires(finding())])
+    assert house.outbox.nobody_hears(clock.now)
+    house.run(60, [clear()])
+    clock.advance(3 * 3600)
+    assert not house.outbox.nobody_hears(clock.now)
+    pagers[0].answer = None
+    house.run(600, [fires(finding())])
+    assert not house.outbox.nobody_hears(clock.now)
