@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 
 def spoken(seconds: float) -> str:
     """`3 m 12 s`, `2 h 05 m`, `4 d 03 h`; below zero counts as zero."""
+    if not math.isfinite(seconds):
+        return "an unknown time"
     total = max(0, round(seconds))
     if total < 60:
         return f"{total} s"
@@ -18,5 +21,8 @@ def spoken(seconds: float) -> str:
 
 
 def instant(at: float) -> str:
-    """`2024-05-01 12:00:07 UTC`."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    """`2024-05-01 12:00:07 UTC`; what no calendar holds is `an unknown time`."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):
+        return "an unknown time"

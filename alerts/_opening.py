@@ -11,6 +11,8 @@ from alerts._looks import Found
 from alerts._plain import plain
 from alerts._text import clean, one_line
 
+MAX_INSTANT = 1e11  # the year 5138
+
 
 def _said(found: Found, now: float) -> dict[str, Any]:
     finding = found.finding
@@ -20,7 +22,7 @@ def _said(found: Found, now: float) -> dict[str, Any]:
         "summary": one_line(finding.summary),
         "evidence": plain(finding.evidence),
         "hint": clean(finding.hint),
-        "since_at": finding.since_at,
+        "since_at": finding.since_at if _is_instant(finding.since_at) else None,
         "restart_hold_seconds": finding.restart_hold_seconds,
         "explained_by": finding.explained_by,
         "fired_by": found.fired_by,
@@ -28,6 +30,10 @@ def _said(found: Found, now: float) -> dict[str, Any]:
         "clear_since_at": None,
         "last_clear_at": None,
     }
+
+
+def _is_instant(at: float | None) -> bool:
+    return at is not None and 0 <= at < MAX_INSTANT
 
 
 def new_incident(key: str, found: Found, now: float, continues: Incident | None = None) -> Incident:

@@ -11,12 +11,15 @@ from alerts._text import clean
 MAX_ITEMS = 2_000
 MAX_TEXT = 4_000
 MAX_DEPTH = 6
+MAX_INTEGER = 2**64  # beyond it no pager, database or float goes along
 
 
 def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
     """JSON-ready copy: numpy values become numbers, NaN and infinities text, long texts and lists are cut."""
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return value if abs(value) <= MAX_INTEGER else f"a number of {value.bit_length()} bits"
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, str):

@@ -14,7 +14,7 @@ from alerts.incidents import Hysteresis, Incident, Judged, StepResult, Transitio
 from alerts.notification import Notification
 from alerts.outbox import Accepted, Delivery, Journal, JournalError, Outbox, Ticks
 from alerts.policy import AlertPolicy, Decision, Intent, Silence, Told, decide
-from alerts.render import notification
+from alerts.render import bare, notification
 
 MAX_UNSAVED_TRANSITIONS = 10_000
 TELL_AGAIN_SECONDS = 3600.0  # after a message was refused or given up, while what it is about is open
@@ -157,7 +157,11 @@ class AlertDesk:
 
     def _write(self, intent: Intent, now: float) -> Notification:
         facts = self._facts.get(intent.incident.run or "")
-        return notification(intent, now, facts, self.public_url, self.link_key)
+        try:
+            return notification(intent, now, facts, self.public_url, self.link_key)
+        except Exception as error:  # noqa: BLE001 - whatever a detector or a log has put into it: the page goes out
+            self._warn(f"page of {intent.incident.key} goes out without its details: {type(error).__name__}")
+            return notification(bare(intent), now, None, self.public_url, self.link_key)
 
     def _go_on(self, result: StepResult, now: float) -> tuple[Transition, ...]:
         decision = decide(result.incidents, self._heard(now), self._policy, now)

@@ -137,7 +137,7 @@ def _forgotten(incident: Incident, now: float, policy: Hysteresis) -> bool:
     if incident.state != "resolved" or incident.quiet_until_clear:
         return False
     ended_at = incident.resolved_at if incident.resolved_at is not None else incident.last_changed_at
-    return incident.opens == 0 or incident.notice or now - ended_at > policy.reopen_window_seconds
+    return incident.opens == 0 or now - ended_at > policy.reopen_window_seconds
 
 
 def _why_opened(opened: Incident, before: Incident | None, now: float) -> str:

@@ -273,7 +273,12 @@ class Outbox:
         lane.failing_since_at = lane.failing_since_at if lane.failing_since_at is not None else now
         lane.last_error = outcome.error
         first_at = tried.first_attempt_at if tried.first_attempt_at is not None else now
-        if now - first_at > self._give_up_after:
+        if now - lane.failing_since_at >= self._fall_back_after:
+            self._fall_back_all(lane, now, tick)
+        tried_enough = (
+            tried.attempts * self.backoff.longest_wish_seconds >= self._give_up_after
+        )  # a stepped clock is no day
+        if now - first_at > self._give_up_after and tried_enough:
             self._finish(lane, tried, "dropped", now, f"given up: {outcome.error}")
             return
         if now - first_at >= self._fall_back_after:
@@ -282,6 +287,13 @@ class Outbox:
         again = replace(tried, due_at=now + wait, error=outcome.error)
         lane.put(again, tick + wait)
         self._unsaved[again.id] = again
+
+    def _fall_back_all(self, lane: Lane, now: float, tick: float) -> None:
+        """Also what waits behind the one that is tried now and then: its turn may be hours away."""
+        for waiting in [one for one in lane.pending.values() if one.id not in lane.in_flight]:
+            carried = self._fall_back(waiting, now, tick)
+            if carried is not waiting:
+                lane.pending[carried.id] = self._unsaved[carried.id] = carried
 
     def _fall_back(self, tried: Delivery, now: float, tick: float) -> Delivery:
         """Asks the fallback channel to carry a page too, once, unless it has it already."""

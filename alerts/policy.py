@@ -349,9 +349,23 @@ def _explanation(incident: Incident, known: Mapping[str, Incident]) -> str:
     """The incident that this one follows from, where that is known here and as grave."""
     for key in incident.explained_by:
         cause = known.get(key)
-        if cause is not None and cause.key != incident.key and cause.severity >= incident.severity:
+        if cause is None or cause.key == incident.key or cause.severity < incident.severity:
+            continue
+        if not _follows(cause, incident.key, known):  # two that explain each other explain nothing
             return key
     return ""
+
+
+def _follows(incident: Incident, cause: str, known: Mapping[str, Incident]) -> bool:
+    seen, waiting = {incident.key}, [incident]
+    while waiting:
+        for key in waiting.pop().explained_by:
+            if key == cause:
+                return True
+            if key in known and key not in seen:
+                seen.add(key)
+                waiting.append(known[key])
+    return False
 
 
 def _group(incident: Incident) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from urllib.parse import quote
 
 from alerts._duration import instant, spoken
@@ -49,6 +50,15 @@ def notification(
         picture_base64="" if intent.repeated else _picture(intent.kind, facts),
         face=intent.face,
         repeated=intent.repeated,
+    )
+
+
+def bare(intent: Intent) -> Intent:
+    """The same without what can be anything: for a page that could not be written otherwise."""
+    return replace(
+        intent,
+        incident=replace(intent.incident, evidence={}, hint="", since_at=None),
+        members=tuple(replace(one, evidence={}, hint="", since_at=None) for one in intent.members),
     )
 
 

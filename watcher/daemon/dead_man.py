@@ -67,7 +67,7 @@ class DeadManSwitch:
                     else session.get(url, allow_redirects=False)
                 )
                 async with asking as reply:
-                    error = None if reply.status < 400 else f"HTTP {reply.status}"
+                    error = None if 200 <= reply.status < 300 else f"HTTP {reply.status}"
         except SecretError as failure:
             error = str(failure)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as failure:

@@ -92,10 +92,12 @@ class Store:
         fresh = {key: (incident, told.get(key, {})) for key, incident in result.incidents.items()}
         with self._transaction() as db:
             gone = [(key,) for key in self._written if key not in fresh]
-            ended = {one.incident.key: one for one in result.transitions}
-            for key, one in ended.items():  # also those that ended in this very evaluation and are not kept
+            past = {(one.incident.key, one.incident.id): one.incident for one in result.transitions}
+            for (key, number), incident in past.items():  # those that are over: in this step, or while nothing was kept
                 if key not in fresh:
-                    self._put_incident(db, one.incident, told.get(key, {}), live=False)
+                    self._put_incident(db, incident, told.get(key, {}), live=False)
+                elif fresh[key][0].id != number:
+                    self._put_incident(db, incident, self._heard_before(incident), live=False)
             for key, (incident, heard) in fresh.items():
                 if self._written.get(key) != (incident, heard):
                     self._put_incident(db, incident, heard, live=True)
@@ -203,6 +205,11 @@ class Store:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     # -- inside
+
+    def _heard_before(self, incident: Incident) -> Mapping[str, Told]:
+        """What its row says already about who was told of this opening."""
+        before = self._written.get(incident.key)
+        return before[1] if before is not None and before[0].id == incident.id else {}
 
     def _put_incident(self, db: sqlite3.Connection, incident: Incident, told: Mapping[str, Told], live: bool) -> None:
         db.execute(

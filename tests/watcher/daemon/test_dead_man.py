@@ -21,6 +21,10 @@ async def fine(request: web.Request) -> web.StreamResponse:
     return web.Response()
 
 
+async def moved(request: web.Request) -> web.StreamResponse:
+    return web.Response(status=302, headers={"Location": "/login"})  # nobody is told by it
+
+
 async def unknown(request: web.Request) -> web.StreamResponse:
     return web.Response(status=404)
 
@@ -115,7 +119,7 @@ def test_only_one_is_out_at_a_time():
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize(("handler", "error"), [(unknown, "HTTP 404"), (silent, "TimeoutError")])
+@pytest.mark.parametrize(("handler", "error"), [(unknown, "HTTP 404"), (moved, "HTTP 302"), (silent, "TimeoutError")])
 def test_a_failure_is_logged_once_without_the_url_and_over_when_it_is_heard(handler, error, caplog):
     answers: list[Handler] = [handler, handler, fine]
 
