@@ -87,9 +87,12 @@ class AlertDesk:
             return self._go_on(step(self._incidents, [*judged, *own], at, self._hysteresis), at)
 
     def acknowledge(self, key: str, by: str) -> Incident:
-        """Stops reminders and escalation, also of what went out on the same page. Raises UnknownIncident."""
+        """Stops reminders and escalation, also of what went out on the same page, and of the rest of that page where
+        this one is over. Raises UnknownIncident."""
         with self._lock:
-            return self._change([key, *self._company(key)], lambda one, now: lifecycle.acknowledge(one, by, now))
+            company = self._company(key)
+            keys = [key, *company] if self._is_open(key) or not company else company
+            return self._change(keys, lambda one, now: lifecycle.acknowledge(one, by, now))
 
     def company(self, key: str) -> list[str]:
         """Keys of the other incidents that were told on the same page, that are open and that nobody has."""
@@ -120,7 +123,7 @@ class AlertDesk:
             self._policy = replace(self._policy, silences=kept)
 
     def _company(self, key: str) -> list[str]:
-        pages = _pages(self._told.get(key, {}))
+        pages = {(channel, page) for channel, told in self._told.get(key, {}).items() for page in told.dedup_keys}
         others = (other for other, told in self._told.items() if other != key and pages & _pages(told))
         return [other for other in others if self._is_open(other) and self._incidents[other].acknowledged_at is None]
 

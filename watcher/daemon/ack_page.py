@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -29,7 +28,8 @@ HEADERS = {
 
 
 def ack_routes(desk: AlertDesk) -> list[Route]:
-    async def acknowledge(request: Request) -> Response:
+    def acknowledge(request: Request) -> Response:
+        """In a thread of its own: the desk may be waiting for its database, and the loop has agents to ask."""
         incident = _wanted(desk, request.path_params["token"], request.path_params["key"])
         if incident is None:
             return _page("This link is not valid any more", "Its incident is over, or it was altered.", 404)
@@ -37,11 +37,11 @@ def ack_routes(desk: AlertDesk) -> list[Route]:
         others = f"\nand {count} more of the same page" if count else ""
         if request.method == "POST":
             try:
-                incident = await run_in_threadpool(desk.acknowledge, incident.key, "a signed link")
+                incident = desk.acknowledge(incident.key, "a signed link")
             except UnknownIncident:
                 return _page("It is over already", incident.summary, 404)
             return _page("Acknowledged", f"{incident.summary}{others}\nNo reminders and no escalation from now on.")
-        if incident.acknowledged_at is not None:
+        if incident.acknowledged_at is not None and not count:
             return _page("Acknowledged already", f"{incident.summary}\nby {incident.acknowledged_by}")
         return _page("Acknowledge this incident?", f"{incident.summary}{others}", button="I have it")
 
@@ -49,9 +49,10 @@ def ack_routes(desk: AlertDesk) -> list[Route]:
 
 
 def _wanted(desk: AlertDesk, given: str, key: str) -> Incident | None:
-    """The open incident that the link was made for; a link to an earlier opening is worth nothing."""
+    """The incident that the link was made for, where it or another one of its page is open; a link to an earlier
+    opening is worth nothing."""
     incident = desk.incidents.get(key)
-    if incident is None or incident.state != "open" or desk.link_key is None:
+    if incident is None or desk.link_key is None or not (incident.state == "open" or desk.company(key)):
         return None
     return incident if is_valid(given, desk.link_key, key, incident.id) else None
 

@@ -13,7 +13,7 @@ from alerts.ack_link import ack_url
 from alerts.desk import AlertDesk
 from alerts.secret import Secret
 from tests.alerts.delivery_samples import CHAT, House, Scripted
-from tests.alerts.incident_samples import clear, finding, fires
+from tests.alerts.incident_samples import clear, finding, fires, gpu_finding
 from watcher.clock import FakeClock
 from watcher.daemon.ack_page import ack_routes
 from watcher.daemon.http import BearerToken
@@ -124,6 +124,20 @@ def test_a_link_dies_with_its_incident(stage: Stage) -> None:
     stage.house.tick(fires(finding()))
     assert stage.house.desk.incidents["tr7/stall"].state == "open"
     assert stage.client.post(link).status_code == 404
+
+
+def test_the_link_of_a_page_with_a_list_takes_all_of_it_also_when_the_first_of_it_is_over(stage: Stage) -> None:
+    dark = [gpu_finding(f"n{number}", gpu=None) for number in (1, 2, 3)]
+    stage.house.run(60, [fires(finding()), fires(*dark)])
+    page = next(one for _, one in stage.chat.seen if one.members)
+    link = next(urlsplit(link.url).path for link in page.links if link.name == "acknowledge")
+    assert "and 2 more of the same page" in stage.client.get(link).text
+    stage.house.run(60, [fires(finding()), fires(*dark[1:])])
+    assert stage.house.desk.incidents["n1/gpu_lost"].state == "resolved"
+    assert "Acknowledged" in stage.client.post(link).text
+    assert stage.house.desk.incidents["n1/gpu_lost"].acknowledged_at is None
+    assert {stage.house.desk.incidents[f"n{number}/gpu_lost"].acknowledged_by for number in (2, 3)} == {"a signed link"}
+    assert stage.house.desk.incidents["tr7/stall"].acknowledged_at is None
 
 
 def test_everything_else_still_needs_the_token(stage: Stage) -> None:
