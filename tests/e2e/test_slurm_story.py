@@ -13,6 +13,7 @@ from tests.support.slurm_cluster import SlurmCluster
 from tests.support.slurm_site import SlurmSite
 
 SCALE = 20.0
+FASTER = 60.0  # where nothing hangs on what comes first
 TRAIN = """
 train() {  # a line a step, until it is told to die or Slurm ends it
   trap 'rm -f busy-'"$(hostname)" EXIT
@@ -40,7 +41,7 @@ srun --kill-on-bad-exit=1 --unbuffered bash -c "train $again"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[SlurmSite]:
+def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SlurmSite]:
     if reason := slurm_cluster.missing():
         assert not os.environ.get("CI"), reason
         pytest.skip(reason)
@@ -48,7 +49,7 @@ def site(tmp_path: Path) -> Iterator[SlurmSite]:
         {"name": "{job_name}", "match": {"slurm_job_name": "tr1-*"}, "logs": [{"path": "%stdout", "tail": "daemon"}]}
     ]
     with SlurmCluster(tmp_path / "slurm", count=4) as slurm:
-        one = SlurmSite(slurm, runs, SCALE)
+        one = SlurmSite(slurm, runs, FASTER if "requeue" in request.node.name else SCALE)
         try:
             one.start_daemon()
             yield one
@@ -98,5 +99,24 @@ def test_a_node_that_kills_two_attempts_is_one_page_that_names_it_and_a_third_wi
     submit(site, "--exclude=gpu03")
     steps(site, 3)
     assert nodes(site) == ["gpu01", "gpu02", "gpu04"]
+    site.until(lambda: not site.pager.open_keys(), "the resolve")
+    assert [event["event_action"] for event in site.pager.events] == ["trigger", "resolve"]
+
+
+def test_a_requeue_is_an_attempt_and_no_page_and_a_cancelled_run_without_a_successor_is_one(site):
+    job = submit(site, "--requeue")
+    steps(site, 1)
+    site.slurm.run("scontrol", "requeue", job)
+    site.until(lambda: (site.run("tr1-13B") or {"job": {}})["job"].get("state") == "pending", "it waits")
+    site.slurm.run("scontrol", "update", f"jobid={job}", "starttime=now")
+    steps(site, 2)
+    assert site.pager.events == []
+    site.slurm.run("scancel", job)
+    page = site.until(site.pager.triggers, "a page", 90)[0]
+    assert page["dedup_key"] == "tr1-13B/not_restarted"
+    assert "was cancelled" in page["payload"]["summary"]
+    assert "nothing waits" in page["payload"]["summary"]
+    submit(site)
+    steps(site, 3)
     site.until(lambda: not site.pager.open_keys(), "the resolve")
     assert [event["event_action"] for event in site.pager.events] == ["trigger", "resolve"]
