@@ -43,8 +43,8 @@ def postmortem(
 def _head(incident: Incident, now: float) -> str:
     end = incident.resolved_at if incident.resolved_at is not None else now
     rows = [
-        ("key", f"`{incident.key}`"),
-        ("signature", f"`{incident.signature}`"),
+        ("key", _text(incident.key)),
+        ("signature", _text(incident.signature)),
         ("severity", incident.severity.label),
         ("run", _text(incident.run or "none")),
         ("node", _text(incident.subject.node or "the run as a whole")),
@@ -88,7 +88,7 @@ def _gpus(incident: Incident) -> str:
         ("node", "GPU", "power", "learnt at work", "utilization", ""),
         (
             (
-                _text(str(gpu.get("node", ""))), str(gpu.get("index", "")), _number(gpu.get("power_watts"), "W"),
+                _text(str(gpu.get("node", ""))), _text(str(gpu.get("index", ""))), _number(gpu.get("power_watts"), "W"),
                 _number(gpu.get("learnt_power_watts"), "W"), _number(gpu.get("utilization_ratio"), "%", 100),
                 "**differs**" if _differs(gpu, incident.evidence.get("odd")) else "",
             )

@@ -19,12 +19,15 @@ MAX_SAID = 200
 RETRY_STATUS = frozenset({408, 423, 425, 429})
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], now: float, secrets: Sequence[str] = ()) -> Outcome:
+def post(
+    url: str, body: bytes, headers: Mapping[str, str], now: float, secrets: Sequence[str] = (), any_answer: bool = False
+) -> Outcome:
     """2xx = Sent; 408, 423, 425, 429, 5xx and no answer = Retry; everything else = Rejected.
 
-    `secrets` are what was told in confidence: an answer that repeats them is stored without.
+    `secrets` are what was told in confidence: an answer that repeats them is stored without. `any_answer`: a web page
+    is no sign that somebody else has answered.
     """
-    return outcome(request(url, body, headers, secrets), now)
+    return outcome(request(url, body, headers, secrets), now, any_answer)
 
 
 def request(url: str, body: bytes, headers: Mapping[str, str], secrets: Sequence[str] = ()) -> Answer | Outcome:
@@ -64,16 +67,23 @@ class Answer:
             self.text = self.text.replace(secret, "<secret>") if secret else self.text
 
     @property
+    def is_page(self) -> bool:
+        """A web page, as a proxy's login answers in place of the service."""
+        return self.text.lstrip()[:15].lower().startswith(("<!doctype html", "<html"))
+
+    @property
     def said(self) -> str:
         """One short line; an HTML page says nothing worth keeping."""
         line = one_line(self.text, MAX_SAID)
         return "" if line.startswith("<") and not line.startswith("<secret>") else line
 
 
-def outcome(answer: Answer | Outcome, now: float) -> Outcome:
+def outcome(answer: Answer | Outcome, now: float, any_answer: bool = False) -> Outcome:
     if not isinstance(answer, Answer):
         return answer
     status, said = answer.status, answer.said
+    if 200 <= status < 300 and answer.is_page and not any_answer:
+        return Retry(f"{answer.host}: HTTP {status} with a web page: a proxy or a login page answers in its place")
     if 200 <= status < 300:
         return Sent()
     if 300 <= status < 400:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import model_validator
 
+from alerts._text import cut
 from alerts.channels._api import ChannelPlugin, ChannelSection
 from alerts.notification import Notification, Outcome, Rejected, Retry, Sent
 from alerts.secret import Secret, SecretError, required
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from apprise.attachment.base import AttachBase
 
 TITLE_CHARACTERS = 250
+ROOM_SHARE = 0.9  # of what a service takes: some count after escaping
+CUT = "\n… (cut)"
 
 
 class AppriseSection(ChannelSection):
@@ -48,15 +51,34 @@ class Apprise:
         if not target.add(url):
             return Rejected("Apprise does not know this kind of URL")
         service = str(getattr(target[0], "service_name", "the service"))
-        title, _, rest = notification.text.partition("\n")
+        room = target[0].body_maxlen
+        if target[0].overflow_mode == apprise.OverflowMode.UPSTREAM:
+            target[0].overflow_mode = apprise.OverflowMode.TRUNCATE
+        else:  # the URL says what is to become of long texts
+            room = len(notification.text) * 2
+        title, body = fitted(notification, minimal, target[0].title_maxlen, room)
         done = target.notify(
-            title=title[:TITLE_CHARACTERS],
-            body=title if minimal or not rest.strip() else rest.strip(),
+            title=title,
+            body=body,
             notify_type=_type_of(notification),
             body_format=apprise.NotifyFormat.TEXT,
             attach=_picture(notification) if target[0].attachment_support and not minimal else None,
         )
         return Sent() if done else Retry(f"Apprise could not deliver to {service}")
+
+
+def fitted(notification: Notification, minimal: bool, title_room: int, body_room: int) -> tuple[str, str]:
+    """Title and body within what the service takes: Discord, Telegram and Teams refuse what is longer as a whole.
+
+    `title_room` 0: it knows no titles.
+    """
+    first, _, rest = notification.text.partition("\n")
+    rest = "" if minimal else rest.strip()
+    room = int(body_room * ROOM_SHARE)
+    mark = CUT if room > 200 else "…"
+    if title_room <= 0:
+        return "", cut(f"{first}\n{rest}".rstrip(), room, mark)
+    return cut(first, min(TITLE_CHARACTERS, title_room)), cut(rest or first, room, mark)
 
 
 def _picture(notification: Notification) -> AttachBase | None:

@@ -9,7 +9,9 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from dataclasses import dataclass
+from typing import IO
 
 from pydantic import Field
 
@@ -21,6 +23,7 @@ from alerts.notification import Notification, Outcome, Rejected, Retry, Sent
 
 NEVER = frozenset({64, 65})
 MAX_ENVIRONMENT = 2_000
+MAX_SAID = 2_000  # bytes
 
 
 class CommandSection(ChannelSection):
@@ -52,19 +55,46 @@ class Command:
             )  # fmt: skip
         except OSError as error:
             return Retry(f"{name}: {error.strerror or type(error).__name__}")
-        with process:
-            try:
-                _, said = process.communicate(encode(message(notification, minimal)), self.section.timeout_seconds)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                return Retry(f"{name}: still running after {self.section.timeout_seconds:g} s, killed")
+        said = Tail(process.stderr)
+        feeder = threading.Thread(target=_feed, args=(process, encode(message(notification, minimal))), daemon=True)
+        feeder.start()
+        try:
+            process.wait(self.section.timeout_seconds)  # for the program alone: what it leaves behind may go on
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return Retry(f"{name}: still running after {self.section.timeout_seconds:g} s, killed")
         if process.returncode == 0:
             return Sent()
-        text = f"{name}: exit {process.returncode}: {one_line(said[-2000:].decode('utf-8', 'replace'), 200)}".rstrip(
-            ": "
-        )
+        text = f"{name}: exit {process.returncode}: {one_line(said.text(), 200)}".rstrip(": ")
         return Rejected(text) if process.returncode in NEVER else Retry(text)
+
+
+class Tail:
+    """The end of what a program says, however much that is and however long a child of it holds the pipe."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        self._pipe, self._end = pipe, b""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        if self._pipe is not None:
+            with contextlib.suppress(OSError, ValueError), self._pipe as pipe:
+                while chunk := os.read(pipe.fileno(), 65536):
+                    self._end = (self._end + chunk)[-MAX_SAID:]
+
+    def text(self) -> str:
+        self._thread.join(0.5)
+        return self._end.decode("utf-8", "replace")
+
+
+def _feed(process: subprocess.Popen[bytes], body: bytes) -> None:
+    """A program that does not read its input is no failure."""
+    if process.stdin is not None:
+        with contextlib.suppress(OSError), process.stdin as pipe:
+            pipe.write(body)
 
 
 PLUGIN = ChannelPlugin("command", CommandSection, Command)

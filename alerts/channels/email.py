@@ -79,16 +79,20 @@ class Email:
             return Retry(str(error))
         mail = message(section, notification, minimal)
         try:
-            with self._connected() as smtp:
+            smtp = self._connected()
+            try:
                 if password is not None and section.username is not None:
                     smtp.login(section.username, password)
                 refused = smtp.send_message(mail)
+            finally:
+                _say_goodbye(smtp)
         except smtplib.SMTPRecipientsRefused as error:
             codes = [code for code, _ in error.recipients.values()]
             text = f"{section.host} refused every recipient ({', '.join(map(str, codes))})"
             return Retry(text) if any(code < 500 for code in codes) else Rejected(text)
         except smtplib.SMTPAuthenticationError as error:
-            return Rejected(f"{section.host} does not accept the username and password ({error.smtp_code})")
+            text = f"{section.host} does not accept the username and password ({error.smtp_code})"
+            return Rejected(text) if error.smtp_code >= 500 else Retry(text)
         except smtplib.SMTPResponseException as error:
             said = (
                 error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
@@ -121,6 +125,14 @@ class Email:
                 raise
             opened(smtp.sock)
         return smtp
+
+
+def _say_goodbye(smtp: smtplib.SMTP) -> None:
+    """Whatever becomes of it: a mail that was taken is not sent again."""
+    try:
+        smtp.quit()
+    except (smtplib.SMTPException, OSError):
+        smtp.close()
 
 
 class _Watched(smtplib.SMTP):

@@ -71,7 +71,7 @@ class Slack:
         except SecretError as error:
             return Retry(str(error))
         body |= {"channel": self.section.channel, "unfurl_links": False}
-        if notification.receipt:
+        if notification.receipt and not minimal:  # its thread may be gone: then it begins another
             broadcast = notification.kind in ("escalated", "resolved")
             body |= {"thread_ts": notification.receipt, "reply_broadcast": broadcast}
         headers["Authorization"] = f"Bearer {key}"

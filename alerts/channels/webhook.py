@@ -50,7 +50,7 @@ class Webhook:
             return Retry(str(error))
         if key:
             headers["X-Runwatch-Signature"] = signature(key, body, notification.now)
-        return post(url, body, headers, notification.now, [key])
+        return post(url, body, headers, notification.now, [key], any_answer=True)
 
 
 def signature(secret: str, body: bytes, at: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,14 @@ def add_daemon_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", metavar="URL", help="the daemon, where it is not on this host")
     parser.add_argument("--ca-file", type=Path, metavar="FILE", help="with --url https://: whom to trust")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="with --url: file of the bearer token")
+
+
+def who() -> str:
+    """Whose name stands beside a change; in a container the user may have none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
 
 
 class DaemonApi:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
 import sys
 from datetime import UTC, datetime
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from watcher.cli._api import DaemonApi, Refused, add_daemon_arguments
+from watcher.cli._api import DaemonApi, Refused, add_daemon_arguments, who
 from watcher.cli._command import Command, UsageError
 
 
@@ -98,7 +97,7 @@ def _ask(args: argparse.Namespace) -> list[dict[str, Any]]:
     path = f"/api/incidents/{quote(args.key)}"
     if args.action == "show":
         return [api.get(path)]
-    body: dict[str, Any] = {"by": getpass.getuser()}
+    body: dict[str, Any] = {"by": who()}
     if args.action == "snooze":
         body["seconds"] = args.minutes * 60
     if args.action == "resolve":

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
 import sys
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from watcher.cli._api import DaemonApi, Refused, add_daemon_arguments
+from watcher.cli._api import DaemonApi, Refused, add_daemon_arguments, who
 from watcher.cli._command import Command
 
 
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
             body = {
                 "name": args.name, "runs": args.run, "nodes": args.node, "signatures": args.signature,
                 "everything": args.everything, "seconds": args.minutes * 60, "why": args.why,
-                "by": getpass.getuser(),
+                "by": who(),
             }  # fmt: skip
             found = [api.post("/api/silences", body)]
         elif args.action == "remove":
