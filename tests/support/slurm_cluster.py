@@ -232,8 +232,9 @@ def _path() -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """A port for the controller, then a run of neighbours."""
-    for first in range(20_000 + os.getpid() % 5_000, 32_000, count):
+    """A port for the controller, then a run of neighbours; another process of the same test run looks elsewhere."""
+    mine = 20_000 + os.getpid() % 180 * 64
+    for first in range(mine, 32_000, count):
         ports = list(range(first, first + count))
         if all(_free(port) for port in ports):
             return ports
