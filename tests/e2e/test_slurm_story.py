@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -41,14 +40,14 @@ srun --kill-on-bad-exit=1 --unbuffered bash -c "train $again"
 
 
 @pytest.fixture
-def site(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SlurmSite]:
+def site(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[SlurmSite]:
     if reason := slurm_cluster.missing():
         assert not os.environ.get("CI"), reason
         pytest.skip(reason)
     runs = [
         {"name": "{job_name}", "match": {"slurm_job_name": "tr1-*"}, "logs": [{"path": "%stdout", "tail": "daemon"}]}
     ]
-    with SlurmCluster(tmp_path / "slurm", count=4) as slurm:
+    with SlurmCluster(tmp_path_factory.mktemp("slurm"), count=4) as slurm:
         one = SlurmSite(slurm, runs, FASTER if "requeue" in request.node.name else SCALE)
         try:
             one.start_daemon()

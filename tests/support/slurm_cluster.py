@@ -22,6 +22,7 @@ from typing import Any
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
 DEADLINE_SECONDS = 30.0
+LONGEST_FOLDER = 70  # a socket's path has 107 bytes; a job step's is FOLDER/spool/NODE/NODE_JOB.STEP
 
 CONF = r"""ClusterName=loopback
 SlurmctldHost=localhost(127.0.0.1)
@@ -73,6 +74,7 @@ class SlurmCluster:
     """`with SlurmCluster(folder, count=4) as slurm:`; nodes are gpu01, gpu02, ..."""
 
     def __init__(self, folder: Path, count: int = 4, slurmd_timeout_seconds: int = 10) -> None:
+        assert len(str(folder)) <= LONGEST_FOLDER, f"{folder} is too long for the sockets that Slurm makes in it"
         self.folder, self.nodes = folder, tuple(f"gpu{n:02d}" for n in range(1, count + 1))
         self.conf = folder / "slurm.conf"
         self._ports = _free_ports(count + 1)
