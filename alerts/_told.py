@@ -62,13 +62,14 @@ class Ledger:
                     count[key] = count.get(key, 0) + 1
         return count
 
-    def pages_since(self, channel: str, at: float) -> int:
-        """Different keys under which this channel was paged since then, ended ones too."""
+    def pages_within(self, channel: str, seconds: float, now: float) -> int:
+        """Different keys under which this channel was paged in the last `seconds`, ended ones too. What lies ahead
+        of `now` was told by a clock that was set back since."""
         return len(
             {
                 key
                 for channels in self._told.values()
-                if channel in channels and channels[channel].first_at >= at
+                if channel in channels and 0 <= now - channels[channel].first_at <= seconds
                 for key in channels[channel].dedup_keys
             }
         )

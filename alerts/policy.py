@@ -188,11 +188,11 @@ class _Channel:
 
     def _resend_due(self, told: Told) -> bool:
         every = self.traits.resend_seconds
-        return every is not None and self.now - told.last_at >= every
+        return every is not None and abs(self.now - told.last_at) >= every  # also where the clock was set back
 
     def _reminder_due(self, told: Told, acknowledged: bool) -> bool:
         every = self.policy.reminder_seconds
-        return not (acknowledged or self.traits.escalates) and every > 0 and self.now - told.last_at >= every
+        return not (acknowledged or self.traits.escalates) and every > 0 and abs(self.now - told.last_at) >= every
 
     # -- what is new here
 
@@ -251,7 +251,7 @@ class _Channel:
             return None
         for rule in self.policy.escalations:
             fits = self.name in rule.to and incident.severity >= rule.severity and rule.match.fits(incident)
-            if fits and self.now - told_at >= rule.after_seconds:
+            if fits and abs(self.now - told_at) >= rule.after_seconds:
                 return f"nobody acknowledged for {spoken(self.now - told_at)}"
         return None
 
@@ -262,7 +262,7 @@ class _Channel:
             if silence.covers(incident, self.now):
                 return f"silence {silence.name!r} until {instant(silence.until_at)}"
         opened_at = incident.opened_at if incident.opened_at is not None else self.now
-        if incident.state == "open" and self.now < opened_at + incident.restart_hold_seconds:
+        if incident.state == "open" and 0 <= self.now - opened_at < incident.restart_hold_seconds:
             return "waits for a restart that would make it moot"
         return ""
 
@@ -300,8 +300,8 @@ class _Channel:
         for incident, why in ready:
             groups[_group(incident)].append((incident, why))
         pages = list(groups.values())
-        left = self.policy.pages_per_10_minutes - self.ledger.pages_since(self.name, self.now - 600.0)
-        if left <= 0 and self.ledger.pages_since(self.name, self.now - CROWDED_SECONDS):
+        left = self.policy.pages_per_10_minutes - self.ledger.pages_within(self.name, 600.0, self.now)
+        if left <= 0 and self.ledger.pages_within(self.name, CROWDED_SECONDS, self.now):
             for incident, _ in ready:
                 self._hush(incident, "too many pages lately, goes out with others within a minute")
             return

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from alerts.notification import Retry
-from alerts.policy import Escalation, Route
-from detectors.verdict import Severity
+from alerts.policy import ChannelTraits, Escalation, Route
+from detectors.verdict import Finding, Severity
 from tests.alerts.delivery_samples import CHAT, PAGER, House, Scripted
+from tests.alerts.fault_cases import SteppedClock
 from tests.alerts.incident_samples import clear, finding, fires, gpu_finding
 from watcher.clock import FakeClock
 
@@ -145,3 +146,42 @@ def test_two_incidents_that_explain_each_other_are_both_told(tmp_path: Path) -> 
     two = finding("two", family="two", explained_by=("tr7/one",))
     house.tick(fires(one), fires(two))
     assert {said.dedup_key for _, said in pager.seen} == {"tr7/one", "tr7/two"}
+
+
+FORGETS = ChannelTraits(keeps_state=True, escalates=True, resend_seconds=60)
+HOURS_BACK = -36_000.0
+
+
+def _stepped(folder: Path, **rest: Any) -> tuple[House, Scripted, Scripted, SteppedClock]:
+    clock = SteppedClock()
+    pager, chat = Scripted(clock), Scripted(clock)
+    return House(folder, clock, {"oncall": (pager, FORGETS), "team": (chat, CHAT)}, **rest), pager, chat, clock
+
+
+@pytest.mark.parametrize(
+    "found", [gpu_finding(), finding(), finding(restart_hold_seconds=300)], ids=["in a group", "alone", "held"]
+)
+def test_what_began_just_before_the_clock_was_set_back_is_told(found: Finding, tmp_path: Path) -> None:
+    house, pager, _, clock = _stepped(tmp_path)
+    house.tick(fires(found), deliver=False)
+    clock.step = HOURS_BACK
+    house.run(60, [fires(found)])
+    assert pager.kinds[:1] == ["opened"]
+
+
+def test_a_channel_that_had_its_share_is_told_more_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    house, _, chat, clock = _stepped(tmp_path, pages_per_10_minutes=2)
+    house.tick(fires(finding("a", family="a"), finding("b", family="b")))
+    clock.step = HOURS_BACK
+    house.run(120, [fires(*[finding(name, family=name) for name in "abc"])])
+    assert {one.dedup_key for _, one in chat.seen} == {"tr7/a", "tr7/b", "tr7/c"}
+
+
+def test_repetitions_reminders_and_escalation_go_on_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    rule = Escalation(after_seconds=600, to=("team",))
+    house, pager, chat, clock = _stepped(tmp_path, escalations=(rule,), routes=ONCALL, reminder_seconds=3600)
+    house.tick(fires(finding()))
+    clock.step = HOURS_BACK
+    house.run(7200, [fires(finding())], every=30)
+    assert len(pager.seen) > 100
+    assert chat.kinds[:2] == ["escalated", "reminder"]
