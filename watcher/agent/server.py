@@ -23,6 +23,7 @@ MAX_CONNECTIONS = 64
 MAX_HEAD_BYTES = 16 << 10
 MAX_BODY_BYTES = 4 << 10
 CHUNK = 16 << 10
+HANDSHAKE_REAL_SECONDS = 10.0
 IDLE_REAL_SECONDS = 75.0  # a daemon that asks every few seconds keeps its connection
 REQUEST_REAL_SECONDS = 10.0  # from its first byte to its last
 ANSWER_REAL_SECONDS = 30.0  # for a peer that reads slowly
@@ -53,7 +54,10 @@ Handler = Callable[[Request], Awaitable[Reply]]
 async def serving(handler: Handler, sock: socket.socket, tls: ssl.SSLContext | None = None) -> AsyncIterator[None]:
     """Answers on `sock` until left; connections that are open then are cut."""
     server = Server(handler)
-    listening = await asyncio.start_server(server.talk, sock=sock, ssl=tls, limit=CHUNK)
+    listening = await asyncio.start_server(
+        server.talk, sock=sock, ssl=tls, limit=CHUNK,
+        ssl_handshake_timeout=HANDSHAKE_REAL_SECONDS if tls is not None else None,
+    )  # fmt: skip
     try:
         yield
     finally:
@@ -65,33 +69,47 @@ class Server:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
         self._talks: set[asyncio.Task[None]] = set()
+        self._waiting: dict[asyncio.Task[None], None] = {}  # for a request, the longest first
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, request after request."""
         task = asyncio.current_task()
         assert task is not None
-        if len(self._talks) >= MAX_CONNECTIONS:
+        if len(self._talks) >= MAX_CONNECTIONS and not self._make_room():
             writer.close()
             return
         self._talks.add(task)
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
         try:
-            while await self._once(connection, reader, writer):
+            while await self._once(task, connection, reader, writer):
                 connection.start_next_cycle()
         except (TimeoutError, OSError, h11.ProtocolError, asyncio.CancelledError):
             pass  # the peer went, dawdles, or speaks no HTTP
         finally:
             self._talks.discard(task)
+            self._waiting.pop(task, None)
             writer.transport.abort()
+
+    def _make_room(self) -> bool:
+        """Ends the connection that has said nothing whole for longest: whoever holds many keeps nobody out."""
+        longest = next(iter(self._waiting), None)
+        if longest is None:
+            return False
+        del self._waiting[longest]
+        self._talks.discard(longest)
+        longest.cancel()
+        return True
 
     def cut(self) -> None:
         for task in self._talks:
             task.cancel()
 
     async def _once(
-        self, connection: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
+        self, task: asyncio.Task[None], connection: h11.Connection, reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> bool:  # fmt: skip
         """One request and its answer; whether another may follow."""
+        self._waiting[task] = None
         if connection.trailing_data[0] == b"":
             async with asyncio.timeout(IDLE_REAL_SECONDS):
                 data = await reader.read(CHUNK)
@@ -101,6 +119,7 @@ class Server:
         try:
             async with asyncio.timeout(REQUEST_REAL_SECONDS):
                 request = await _request(connection, reader)
+            self._waiting.pop(task, None)
             reply = await self._answer(request) if request is not None else None
         except h11.RemoteProtocolError as error:
             reply, request = Reply(b"this is no HTTP request\n", error.error_status_hint), None
@@ -135,7 +154,10 @@ async def _request(connection: h11.Connection, reader: asyncio.StreamReader) -> 
 
 
 def _parsed(event: h11.Request) -> Request:
-    target = urlsplit(event.target.decode("latin-1"))
+    try:
+        target = urlsplit(event.target.decode("latin-1"))
+    except ValueError:
+        raise h11.RemoteProtocolError("the target is no URL") from None
     try:
         query = dict(parse_qsl(target.query, max_num_fields=20))
     except ValueError:

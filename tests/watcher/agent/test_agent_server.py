@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -52,11 +53,12 @@ CLOSE = b"Host: x\r\nConnection: close\r\n\r\n"
         (b"GET /breaks HTTP/1.1\r\n" + CLOSE, b"500"),
         (b"\x16\x03\x01 this is TLS\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\n\r\n", b"400"),  # no Host
+        (b"GET //[ HTTP/1.1\r\n" + CLOSE, b"400"),
         (b"GET / HTTP/1.1\r\nX: " + b"y" * 40_000 + b"\r\n\r\n", b"431"),
         (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\n" + b"z" * 9000, b"413"),
         (b"GET /?" + b"&".join(b"a=%d" % n for n in range(50)) + b" HTTP/1.1\r\n" + CLOSE, b"200"),
     ],
-    ids=["plain", "a handler that breaks", "TLS", "no host", "a huge head", "a huge body", "many parameters"],
+    ids=["plain", "a handler that breaks", "TLS", "no host", "no URL", "a huge head", "a huge body", "many parameters"],
 )
 def test_each_request_is_answered_by_its_status(text, status):
     async def talk(port: int) -> None:
@@ -95,21 +97,46 @@ def test_a_peer_that_dawdles_is_cut_and_holds_up_nobody(monkeypatch):
     with_server(talk)
 
 
-def test_connections_beyond_the_bound_are_refused_and_welcome_again_later(monkeypatch):
+def test_beyond_the_bound_the_connection_that_waits_for_longest_makes_room(monkeypatch):
     monkeypatch.setattr(server, "MAX_CONNECTIONS", 3)
 
     async def talk(port: int) -> None:
-        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-        for _, writer in held:
-            writer.write(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
-        for reader, _ in held:
-            await reader.readuntil(b"\r\n\r\n")
-        assert await say(port, b"GET / HTTP/1.1\r\n" + CLOSE) == b""
-        for _, writer in held:
+        silent = await asyncio.open_connection("127.0.0.1", port)
+        dawdling = await asyncio.open_connection("127.0.0.1", port)
+        dawdling[1].write(b"GET /half HTTP/1.1\r\n")
+        asking = await asyncio.open_connection("127.0.0.1", port)
+        more = [silent, dawdling, asking]
+        for number in range(2):  # each other connection costs one of those that say nothing
+            asking[1].write(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await asking[0].readuntil(b"}\n")).startswith(b"HTTP/1.1 200"), number
+            assert (await say(port, b"GET / HTTP/1.1\r\n" + CLOSE)).startswith(b"HTTP/1.1 200"), number
+            more.append(await asyncio.open_connection("127.0.0.1", port))
+        for reader, _ in (silent, dawdling):
+            with contextlib.suppress(ConnectionResetError):
+                assert await asyncio.wait_for(reader.read(), 5) == b""
+        for _, writer in more:
             writer.close()
-        for _ in range(100):
-            if answer := await say(port, b"GET / HTTP/1.1\r\n" + CLOSE):
-                break
-        assert answer.startswith(b"HTTP/1.1 200")
 
     with_server(talk)
+
+
+def test_a_connection_that_is_being_answered_is_not_cut_for_another_one(monkeypatch):
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 1)
+    at_work, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Request) -> Reply:
+        at_work.set()
+        await go_on.wait()
+        return Reply(b"done\n")
+
+    async def play() -> None:
+        sock = bind(Listen("127.0.0.1", 0))
+        async with serving(slow, sock):
+            port = sock.getsockname()[1]
+            first = asyncio.create_task(say(port, b"GET / HTTP/1.1\r\n" + CLOSE))
+            await at_work.wait()
+            assert await say(port, b"GET / HTTP/1.1\r\n" + CLOSE) == b""
+            go_on.set()
+            assert (await first).endswith(b"done\n")
+
+    asyncio.run(play())
