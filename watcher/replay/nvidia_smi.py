@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ def gpu_of(row: dict[str, str]) -> GpuReading | None:
     uuid = (row.get("uuid") or row.get("gpu_uuid") or "").strip()
     if index is None and not uuid:
         return None
-    number = int(float(index[0])) if index else 0
+    number = int(float(index[0])) if index and math.isfinite(float(index[0])) else 0
     values: dict[str, Any] = {}
     errors: list[str] = []
     for column, raw in row.items():
@@ -106,8 +107,8 @@ def gpu_of(row: dict[str, str]) -> GpuReading | None:
         elif column in COLUMNS and text.lower() not in ABSENT:
             found = NUMBER.match(text)
             field, convert = COLUMNS[column]
-            if found:
-                values[field] = convert(float(found[0]))
+            if found and math.isfinite(value := float(found[0])):
+                values[field] = convert(value)
             else:
                 errors.append(text.strip("[]"))
     lost = any("lost" in error.lower() for error in errors)

@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable
 from typing import Any
 
 from detectors.telemetry import GpuReading
-from watcher.replay.nvidia_smi import MIB, NUMBER, gpu_of
+from watcher.replay.nvidia_smi import COLUMNS, MIB, NUMBER, TEXT, gpu_of
 
 MAX_CHARACTERS = 8 << 20
+MAX_LINE = 64 << 10
+NAME = re.compile(r"[a-z][a-z0-9_.]*")
+NUMBERED = {"index", "uuid", "gpu_uuid"}
+NAMES = {*COLUMNS, *TEXT, *NUMBERED, "timestamp"}
 FIRST = re.compile(
     r"^\|\s+(\d+)\s+(\S.*?)\s{2,}(?:On|Off|N/A|ERR!)?\s*\|\s*([0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)?.*\|\s*(\S+)\s*\|"
 )
 SECOND = re.compile(r"^\|\s*(\S+)\s+(\d+C|N/A|ERR!)\s+(\S+)\s+(\S+?)\s*/\s*(\S+)\s*\|\s*(\S+)\s*/\s*(\S+)\s*\|\s*(\S+)")
+
+
+PASTED = re.compile(
+    r"^(?:[ \t]*>)*[ \t]+(?=[|+]|<|\d)|^(?:[ \t]*>)+[ \t]*", re.MULTILINE
+)  # indented or quoted in a chat
+XML_START = re.compile(r"<\?xml|<nvidia_smi_log")
+NO_HANDLE = re.compile(r"Unable to determine the device handle for GPU\s*(?:(\d+): )?([0-9A-Fa-f:.]*[0-9A-Fa-f]): (.+)")
+# what nvidia-smi says instead of an answer -> what it means
+FAILED = {
+    "couldn't communicate with the NVIDIA driver": "the driver is not loaded, or does not answer: dmesg | grep NVRM",
+    "Driver/library version mismatch": "driver and library differ in version after an update: reboot the node",
+    "No devices were found": "the driver sees no GPU: lspci | grep -i nvidia, dmesg | grep NVRM",
+    "Failed to initialize NVML": "the driver's library does not start: start a container anew, else dmesg | grep NVRM",
+}
 
 
 class TriageError(Exception):
@@ -24,26 +43,61 @@ class TriageError(Exception):
 
 def read_snapshot(text: str) -> list[GpuReading]:
     """The GPUs in it. Raises TriageError."""
-    text = text[:MAX_CHARACTERS]
-    stripped = text.lstrip("\ufeff \n")
-    if stripped.startswith("<"):
-        gpus = _xml(stripped)
+    text = PASTED.sub("", text[:MAX_CHARACTERS])
+    if start := XML_START.search(text):
+        gpus = _xml(text[start.start() :])
     elif re.search(r"^\|\s+\d+\s+\S", text, re.MULTILINE):
         gpus = _table(text)
     else:
-        gpus = _csv(stripped)
+        gpus = _csv(text.lstrip("\ufeff"))
+    gpus += _without_handle(text, len(gpus))
     if not gpus:
-        raise TriageError("no GPU in it: give the output of nvidia-smi, its --query-gpu CSV, or nvidia-smi -q -x")
+        raise TriageError(_why_nothing(text))
     return gpus
 
 
+def _why_nothing(text: str) -> str:
+    for said, meaning in FAILED.items():
+        if said in text:
+            return f"nvidia-smi itself failed ({said}): {meaning}"
+    return (
+        "no GPU in it: give the output of nvidia-smi, its --query-gpu CSV with the line of the column names, or "
+        "nvidia-smi -q -x"
+    )
+
+
+def _without_handle(text: str, index: int) -> list[GpuReading]:
+    """GPUs of which nvidia-smi says only that it cannot reach them; `index`: of the first that has no number."""
+    found = {match[2]: (match[1], match[3].strip()) for match in NO_HANDLE.finditer(text)}
+    return [
+        GpuReading(
+            uuid=place,
+            index=int(number[:4]) if number else index + offset,
+            state="lost" if "lost" in error.lower() else "unreadable",
+            error=error[:80],
+            pci_bus_id=place,
+        )
+        for offset, (place, (number, error)) in enumerate(found.items())
+    ]
+
+
 def _csv(text: str) -> list[GpuReading]:
-    rows = list(csv.reader(text.splitlines(), skipinitialspace=True))
-    if not rows:
-        return []
-    names = [cell.split(" [")[0].strip().lower() for cell in rows[0]]
-    found = [gpu_of(dict(zip(names, row, strict=False))) for row in rows[1:] if len(row) >= 2]
-    return [gpu for gpu in found if gpu is not None]
+    """The last look of each GPU, where the file has several. Without a column that numbers them the rows do."""
+    names: list[str] = []
+    found: dict[str | int, GpuReading] = {}
+    for line in text.splitlines():
+        row = next(csv.reader([line[:MAX_LINE]], skipinitialspace=True), [])
+        cells = [cell.split(" [")[0].strip().lower() for cell in row]
+        if not names and all(map(NAME.fullmatch, cells)) and not NAMES.isdisjoint(cells):
+            names = cells
+        elif names and len(row) >= min(2, len(names)) and cells[0] != names[0]:
+            cells_of = dict(zip(names, row, strict=False))
+            if NUMBERED.isdisjoint(names):
+                cells_of["index"] = str(len(found))
+            gpu = gpu_of(cells_of)
+            if gpu is not None:
+                found[gpu.uuid if "timestamp" in names or "uuid" in names else len(found)] = gpu
+    return list(found.values())
 
 
 def _table(text: str) -> list[GpuReading]:
@@ -119,7 +173,8 @@ def _first(texts: Iterable[str]) -> str:
 
 def _number(text: str) -> float | None:
     found = NUMBER.match(text.strip())
-    return float(found[0]) if found else None
+    value = float(found[0]) if found else None
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _bytes(text: str) -> int | None:

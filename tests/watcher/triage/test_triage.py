@@ -102,3 +102,57 @@ def test_the_answer_says_what_would_make_it_certain(capsys, monkeypatch):
     answer = json.loads(capsys.readouterr().out)
     assert [gpu["state"] for gpu in answer["gpus"]] == ["spinning", "idle"]
     assert "progress" in answer["why"]
+
+
+@pytest.mark.parametrize(
+    "paste",
+    [
+        "$ nvidia-smi --query-gpu=index,power.draw,utilization.gpu --format=csv\n" + CSV + row(0, 120, 100, 0),
+        "power.draw [W], enforced.power.limit [W], utilization.gpu [%]\n120.00 W, 700.00 W, 100 %\n",
+        "\n".join(f"    {line}" for line in TABLE.splitlines()),
+        "\n".join(f"> {line}" for line in TABLE.splitlines()),
+        "Every 2.0s: nvidia-smi -q -x\n\n" + XML,
+        CSV + row(0, 120, 100) + "0, NVIDIA " + "x" * 200_000 + ", 120 W, 700 W, 100 %, 0 %\n",
+    ],
+    ids=["with its prompt", "without a number", "indented", "quoted", "XML under a heading", "a line without end"],
+)
+def test_what_is_pasted_with_other_things_around_it_is_read(paste):
+    assert read_snapshot(paste)[0].power_watts is not None
+
+
+def test_several_looks_in_one_file_are_one_gpu_as_it_was_last():
+    looks = "timestamp, index, power.draw [W], utilization.gpu [%]\n" + "".join(
+        f"2024/01/01 00:00:{second:02d}.000, 0, {watts} W, 100 %\n" for second, watts in ((10, 300), (20, 85))
+    )
+    assert [gpu.power_watts for gpu in read_snapshot(looks)] == [85]
+
+
+@pytest.mark.parametrize("text", [f"index, memory.used [MiB]\n{n}, {n} MiB\n" for n in ("1e400", "-9e999")])
+def test_numbers_without_bounds_are_no_numbers(text):
+    assert read_snapshot(text)[0].memory_used_bytes is None
+    xml = "<nvidia_smi_log><gpu><fb_memory_usage><used>1e400 MiB</used></fb_memory_usage></gpu></nvidia_smi_log>"
+    assert read_snapshot(xml)[0].memory_used_bytes is None
+
+
+def test_a_card_that_nvidia_smi_cannot_reach_is_a_fault():
+    said = "Unable to determine the device handle for GPU{}0000:04:00.0: {}\n"
+    lost, unknown = read_snapshot(said.format(" ", "GPU is lost.  Reboot the system to recover this GPU")) + (
+        read_snapshot(said.format("3: ", "Unknown Error"))
+    )
+    assert (lost.state, lost.pci_bus_id) == ("lost", "0000:04:00.0")
+    assert (unknown.state, unknown.index) == ("unreadable", 3)
+    assert shape(said.format("3: ", "Unknown Error")) == ("fault", "high")
+
+
+@pytest.mark.parametrize(
+    ("said", "meaning"),
+    [
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure", "not loaded"),
+        ("Failed to initialize NVML: Driver/library version mismatch", "reboot the node"),
+        ("Failed to initialize NVML: Unknown Error", "container"),
+        ("No devices were found", "no GPU"),
+    ],
+)
+def test_what_nvidia_smi_says_instead_of_an_answer_is_explained(said, meaning):
+    with pytest.raises(TriageError, match=meaning):
+        read_snapshot(said)
