@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import sys
 from pathlib import Path
@@ -29,6 +30,7 @@ def run(args: argparse.Namespace) -> int:
     from watcher.daemon.http import build_app
     from watcher.daemon.serve import serve
     from watcher.daemon.store import Store
+    from watcher.daemon.store_files import alone_with
     from watcher.guard import package_problems
     from watcher.log_setup import set_up_logging
     from watcher.tls import TlsError, server_tls
@@ -48,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
     except ListenError as error:
         print(f"runwatch daemon: {error}", file=sys.stderr)
         return 1
+    lock = contextlib.ExitStack()
     try:
+        lock.enter_context(alone_with(config.daemon.database))
         store = Store(config.daemon.database, clock.time())
         for note in store.notes:
             print(f"runwatch daemon: {note}", file=sys.stderr)
@@ -56,12 +60,14 @@ def run(args: argparse.Namespace) -> int:
         tls = daemon.tls = server_tls(config.daemon.tls)
     except (JournalError, OSError, TlsError) as error:
         sock.close()
+        lock.close()
         print(f"runwatch daemon: {error}", file=sys.stderr)
         return 1
     app = build_app(daemon, token_of(config.daemon.token_file), store.history, store)
     asyncio.run(serve(daemon, app, sock, _say, tls))
     keeper(daemon.runs, force=True)
     store.close()
+    lock.close()
     return 0
 
 

@@ -23,7 +23,7 @@ from alerts.incidents import Incident, StepResult, Transition, bounded_key, tran
 from alerts.notification import incident_from_json, incident_to_json, notification_from_json, notification_to_json
 from alerts.outbox import Accepted, Delivery, JournalError
 from alerts.policy import Told
-from watcher.daemon.store_files import NETWORK_FILE_SYSTEMS, file_system_of, move_aside
+from watcher.daemon.store_files import NETWORK_FILE_SYSTEMS, create_private, file_system_of, move_aside
 from watcher.daemon.store_schema import STEPS, VERSION
 
 _TOLD: TypeAdapter[dict[str, Told]] = TypeAdapter(dict[str, Told])
@@ -263,7 +263,7 @@ class Store:
                 db.execute("DELETE FROM accepted WHERE channel = ? AND dedup_key = ?", place)
 
     def _open(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        create_private(self.path)
         db = sqlite3.connect(self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False)
         try:
             db.row_factory = sqlite3.Row

@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "lustre", "beegfs", "fuse.sshfs", "ceph", "gpfs", "9p"}
 )
 SIBLINGS = ("", "-wal", "-shm")
+
+
+class InUse(OSError):
+    """Another daemon works on the file; one readable line."""
+
+
+@contextlib.contextmanager
+def alone_with(path: Path) -> Iterator[None]:
+    """Two daemons on one file would write over each other's pages. The end of a process, of any kind, lets go.
+
+    Raises InUse, or OSError where the folder cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{path}.lock", "ab") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUse(
+                f"database {path}: another runwatch daemon works on it; a second one needs a file of its own"
+            ) from None
+        except OSError:
+            pass  # this file system has no locks: nothing can be told
+        yield
+
+
+def create_private(path: Path) -> None:
+    """It holds what signs links and logins. What SQLite puts beside it takes its mode."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):  # whoever opens it next says what is wrong
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
 
 def move_aside(path: Path, stamp: int) -> Path:

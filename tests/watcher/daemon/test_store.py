@@ -18,7 +18,7 @@ from tests.alerts.delivery_samples import CHAT, PAGER, House, Scripted
 from tests.alerts.incident_samples import clear, finding, fires, gpu_finding, judged
 from watcher.clock import FakeClock
 from watcher.daemon.store import Store, StoreError
-from watcher.daemon.store_files import file_system_of
+from watcher.daemon.store_files import InUse, alone_with, file_system_of
 
 
 def _house(tmp_path: Path, **rest: object) -> tuple[House, Scripted, FakeClock]:
@@ -327,3 +327,19 @@ def test_a_process_killed_again_and_again_keeps_the_pager_in_order(tmp_path: Pat
     if not loaded.deliveries:
         assert is_open == open_now
     store.close()
+
+
+def test_a_second_daemon_on_the_same_file_is_told_so_and_the_first_lets_go_at_its_end(tmp_path: Path) -> None:
+    place = tmp_path / "new folder" / "runwatch.db"
+    with alone_with(place), pytest.raises(InUse, match="another runwatch daemon works on it"), alone_with(place):
+        pass
+    with alone_with(place):
+        pass
+
+
+def test_nobody_else_reads_what_signs_links(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runwatch.db")
+    store.put_state("link_key", b"secret")
+    modes = {path.name: path.stat().st_mode & 0o077 for path in tmp_path.iterdir()}
+    store.close()
+    assert modes == {"runwatch.db": 0, "runwatch.db-wal": 0, "runwatch.db-shm": 0}
