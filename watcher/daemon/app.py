@@ -184,10 +184,10 @@ class Daemon:
         return judged
 
     def _drop(self, run: str) -> None:
-        """A found run whose last job ended a day ago: nothing will be said of it any more."""
+        """A found run whose last job ended long ago: nothing will be said of it any more."""
         self.frames.pop(run, None)
         for incident in [i for i in self.desk.incidents.values() if i.run == run and i.state != "resolved"]:
-            self.desk.close(incident.key, "its last job ended a day ago", "runwatch")
+            self.desk.close(incident.key, "its last job ended long ago", "runwatch")
 
     def _jobs(self) -> dict[str, str]:
         """run -> id of its job, where a scheduler tells it."""

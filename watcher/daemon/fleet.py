@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -17,12 +18,14 @@ from watcher.daemon.job_logs import JobLogs
 from watcher.daemon.pipeline import WatchedRun
 from watcher.daemon.shared_logs import LogReader
 from watcher.fleet._api import FleetError, FleetSource, Job
+from watcher.fleet._group import MAX_RUNS as MAX_OF_RULE
 from watcher.fleet._group import Rule, Sight, sight_of, sights
 
 log = logging.getLogger(__name__)
 LINGER_SECONDS = 120.0  # nodes are watched on after an end: what let go of them, and which GPU failed
 KEPT_SECONDS = 86_400.0
 MAX_RUNS = 500
+MAKES_ROOM_SECONDS = 3600.0  # so long an ended run stays whatever comes
 
 
 @dataclass(slots=True)
@@ -85,6 +88,7 @@ class FoundRun:
     alive_at: float
     empty_since_at: float | None = None
     entered: bool = False
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)  # its readers
 
     @property
     def name(self) -> str:
@@ -104,6 +108,7 @@ class FleetWatch:
     clock: Clock
     found: dict[str, FoundRun] = field(default_factory=dict)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _left: list[FoundRun] = field(default_factory=list)  # no longer kept, to be let go of
     _said: set[str] = field(default_factory=set)
 
     async def __aenter__(self) -> FleetWatch:
@@ -114,6 +119,8 @@ class FleetWatch:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for run in [*self.found.values(), *self._left]:
+            await run.stack.aclose()
         await self._stack.aclose()
 
     @property
@@ -129,8 +136,9 @@ class FleetWatch:
         try:
             kept = json.loads(state) if state is not None else {}
             rules = {rule.name: rule for feed in self.feeds for rule in feed.rules}
+            taken = {run.fold.settings.name for run in self.runs}  # perhaps by a config that was changed meanwhile
             for name, (rule_name, alive_at) in kept.items():
-                if rule_name in rules and name not in self.found:
+                if rule_name in rules and name not in taken:
                     self._add(rules[rule_name], name, float(alive_at))
         except (ValueError, TypeError, AttributeError) as error:
             log.warning("which runs were found before cannot be read: they are found anew err=%r", error)
@@ -151,43 +159,63 @@ class FleetWatch:
                 run.watched.fold.set_nodes(())
             if not run.entered:
                 for reader in run.readers:
-                    await self._stack.enter_async_context(reader)
+                    await run.stack.enter_async_context(reader)
                 run.entered = True
         old = [run for run in self.found.values() if run.is_pattern and now - run.alive_at > KEPT_SECONDS]
         for run in old:
-            del self.found[run.name]
-            self.runs.remove(run.watched)
-        return [run.name for run in old]
+            self._forget(run)
+        left, self._left = self._left, []
+        for run in left:
+            await run.stack.aclose()
+        return [run.name for run in left]
+
+    def _forget(self, run: FoundRun) -> None:
+        del self.found[run.name]
+        self.runs.remove(run.watched)
+        self._left.append(run)
 
     def judged(self) -> list[Judged]:
         return [fleet_silent(feed.name, feed.failures, feed.error) for feed in self.feeds]
 
     def _take(self, now: float, feed: Feed, jobs: Sequence[Job]) -> None:
-        told = sights(feed.name, feed.rules, jobs)
+        own = {rule.name for rule in feed.rules}
+        told = sights(feed.name, feed.rules, jobs, {run.name for run in self.found.values() if run.rule in own})
+        for name, count in Counter(rule.name for rule, _ in told.values()).items():
+            if count >= MAX_OF_RULE:
+                self._once(name, f"more than the {count} runs that it finds are not watched: match more narrowly")
         for name, (rule, sight) in told.items():
             known = self.found.get(name)
+            if known is not None and known.rule != rule.name:
+                self._once(name, f"rule {known.rule} has found it, what rule {rule.name} calls so is not watched")
+                continue
             if known is None:
                 job = sight.job
                 if job is None or job.over or job.state == "gone":
                     continue  # it ended before anybody looked
                 if any(run.fold.settings.name == name for run in self.runs):
-                    self._once(name, "another run of the config has its name")
+                    self._once(name, "not watched, another run of the config has its name")
                     continue
                 if len(self.found) >= MAX_RUNS:
-                    self._once(name, f"{MAX_RUNS} runs are found already")
-                    continue
+                    ended = self._longest_over(now)
+                    if ended is None:
+                        self._once(name, f"not watched, {MAX_RUNS} runs are found already")
+                        continue
+                    self._forget(ended)
                 log.info("fleet run=%s found by source=%s", name, feed.name)
                 known = self._add(rule, name, now)
             self._see(now, known, sight)
-        own = {rule.name for rule in feed.rules}
         for run in self.found.values():
             if run.rule in own and run.name not in told:
                 self._see(now, run, sight_of(run.name, feed.name, ()))
 
+    def _longest_over(self, now: float) -> FoundRun | None:
+        over = [run for run in self.found.values() if run.is_pattern and now - run.alive_at > MAKES_ROOM_SECONDS]
+        return min(over, key=lambda run: run.alive_at, default=None)
+
     def _once(self, name: str, why: str) -> None:
         if name not in self._said and len(self._said) < 10 * MAX_RUNS:
             self._said.add(name)
-            log.warning("fleet run=%s is not watched: %s", name, why)
+            log.warning("fleet run=%s: %s", name, why)
 
     def _see(self, now: float, run: FoundRun, sight: Sight) -> None:
         fold, scheduler, job = run.watched.fold, sight.scheduler, sight.job

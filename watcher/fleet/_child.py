@@ -63,8 +63,8 @@ async def _read(child: asyncio.subprocess.Process, stream: asyncio.StreamReader 
 
 
 async def _end(child: asyncio.subprocess.Process) -> None:
-    """It and all that it started; the pipes are read empty, or they would stay open."""
-    if child.returncode is not None:
+    """It and all that it started, which may outlive it; the pipes are read empty, or they would stay open."""
+    if child.returncode is not None and all(pipe is None or pipe.at_eof() for pipe in (child.stdout, child.stderr)):
         return
     _kill(child)
     with contextlib.suppress(TimeoutError):

@@ -7,7 +7,7 @@ started last is the run, and that is said.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from detectors.frame import Scheduler
@@ -65,19 +65,31 @@ class Rule:
         return UNFIT.sub("_", text).strip()[:MAX_NAME] or "unnamed"
 
 
-def sights(source: str, rules: Sequence[Rule], jobs: Iterable[Job]) -> dict[str, tuple[Rule, Sight]]:
-    """Runs by name, with their rule. One without placeholders always has its run, one with them one for each value."""
+def sights(
+    source: str, rules: Sequence[Rule], jobs: Iterable[Job], known: Container[str] = ()
+) -> dict[str, tuple[Rule, Sight]]:
+    """Runs by name, with their rule. One without placeholders always has its run, one with them one for each value.
+
+    Where those are too many, the ones in `known` stay, then those that run come first.
+    """
     jobs = list(jobs)
     out: dict[str, tuple[Rule, Sight]] = {}
-    for rule in rules:
+    for rule in sorted(rules, key=lambda rule: rule.is_pattern):  # a name that the config writes out is taken
         groups: dict[str, list[Job]] = {} if rule.is_pattern else {rule.name: []}
         for job in jobs:
             if rule.wants(job):
                 groups.setdefault(rule.run_of(job), []).append(job)
-        for name, group in list(groups.items())[:MAX_RUNS]:
+        names = list(groups)
+        if len(names) > MAX_RUNS:
+            names = sorted(names, key=lambda name: (name not in known, min(_rank(job) for job in groups[name])))
+        for name in [name for n, name in enumerate(names) if n < MAX_RUNS or name in known]:
             if name not in out:  # the first rule that names a run has it
-                out[name] = rule, sight_of(name, source, group)
+                out[name] = rule, sight_of(name, source, groups[name])
     return out
+
+
+def _rank(job: Job) -> int:
+    return 2 if job.over or job.state == "gone" else 1 if job.state == "pending" else 0
 
 
 def sight_of(run: str, source: str, jobs: Sequence[Job]) -> Sight:

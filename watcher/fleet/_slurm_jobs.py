@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from watcher.fleet._api import FleetError, Job, JobState, Place
@@ -42,10 +44,11 @@ PAIRS = re.compile(rf"(?:^| )({'|'.join(WORDS)})=(\S*)")
 def jobs_from_json(data: bytes) -> list[Job]:
     """`squeue --json` or `scontrol show job --json`. Raises FleetError where it is neither, or holds no answer.
 
+    A name that is not UTF-8 is one job's matter, not that of all.
     Slurm 22.05 ends well and prints no jobs where its controller does not answer; only `errors` tells.
     """
     try:
-        answer = json.loads(data)
+        answer = json.loads(data.decode("utf-8", "replace"))
         rows, failures = answer["jobs"], answer.get("errors")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FleetError(f"Slurm's JSON cannot be read: {error!r}"[:200]) from None
@@ -58,8 +61,19 @@ def jobs_from_json(data: bytes) -> list[Job]:
 
 def jobs_from_rows(data: bytes) -> list[Job]:
     """`scontrol --details --oneliner show job` with times as unix seconds."""
-    lines = data.decode("utf-8", "replace").splitlines()
-    return [job for line in lines if line.startswith("JobId=") and (job := _of_row(line)) is not None]
+    return [job for row in _rows(data.decode("utf-8", "replace")) if (job := _of_row(row)) is not None]
+
+
+def _rows(text: str) -> Iterator[str]:
+    """A name may hold line breaks, and behind one what looks like another job: a row goes on until it is whole."""
+    row = ""
+    for line in text.split("\n"):
+        row = f"{row} {line}" if row else line
+        if not row.startswith("JobId="):
+            row = ""
+        elif " UserId=" in row and " SubmitTime=" in row:
+            yield row
+            row = ""
 
 
 def _of_json(row: Mapping[str, Any]) -> Job | None:
@@ -70,8 +84,7 @@ def _of_json(row: Mapping[str, Any]) -> Job | None:
     waiting = row.get("array_task_string")
     if array and task is None and not waiting:
         array = None  # 22.05 leaves array_job_id at the job's own id for some
-    names = _hosts(row.get("nodes"))
-    gres = [str(text) for text in detail] if isinstance(detail, list) else []
+    gres = tuple(str(text) for text in detail) if isinstance(detail, list) else ()
     return _job(
         words=words,
         number=_number(row.get("job_id")),
@@ -83,10 +96,7 @@ def _of_json(row: Mapping[str, Any]) -> Job | None:
         reason=_text(row.get("state_reason")),
         restarts=_number(row.get("restart_cnt")),
         held=row.get("hold") is True or _number(row.get("priority")) == 0,
-        places=tuple(
-            Place(node=name, gpu_minors=_devices(gres[n]) if len(gres) == len(names) else None)
-            for n, name in enumerate(names)
-        ),
+        places=_places(_text(row.get("nodes")), gres),
         submitted_at=_number(row.get("submit_time")),
         started_at=_number(row.get("start_time")),
         ended_at=_number(row.get("end_time")),
@@ -212,8 +222,10 @@ def _number(value: Any) -> float | None:
             return None
         value = value.get("number")
     if isinstance(value, str):
-        value = int(value) if value.isascii() and value.isdigit() else None
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        value = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        return None
+    return value
 
 
 def _exit_code(value: Any) -> str:
@@ -238,8 +250,14 @@ def _devices(text: str) -> tuple[int, ...] | None:
     return tuple(minors) or None
 
 
-def _hosts(value: Any) -> tuple[str, ...]:
-    text = _text(value)
+@lru_cache(maxsize=512)  # the same jobs are told at every poll
+def _places(nodes: str, gres: tuple[str, ...]) -> tuple[Place, ...]:
+    names = _hosts(nodes)
+    told = gres if len(gres) == len(names) else ("",) * len(names)
+    return tuple(Place(node=name, gpu_minors=_devices(text)) for name, text in zip(names, told, strict=True))
+
+
+def _hosts(text: str) -> tuple[str, ...]:
     try:
         return expand(text) if text else ()
     except ValueError:
@@ -247,7 +265,9 @@ def _hosts(value: Any) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> str:
-    return value[:100_000] if isinstance(value, str) else ""
+    """Without half characters, which JSON can write and no file or page can take."""
+    text = value[:100_000] if isinstance(value, str) else ""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _known(value: str | None) -> str:

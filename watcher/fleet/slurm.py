@@ -7,10 +7,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field, model_validator
 
+from watcher.aside import aside
 from watcher.clock import Clock
 from watcher.fleet._api import FleetError, FleetPlugin, FleetSection, Job
 from watcher.fleet._child import RefusedError, TooLargeError, output
@@ -92,7 +94,8 @@ class SlurmSource:
         settings = self._settings
         if self._speaks_json:
             try:
-                return jobs_from_json(await self._run([settings.squeue, "--json", "--states=all"]))
+                told = await self._run([settings.squeue, "--json", "--states=all"])
+                return await aside(partial(jobs_from_json, told))  # seconds for thousands of jobs
             except TooLargeError as error:
                 log.warning("slurm: %s; scontrol is asked from now on", error)
             except RefusedError as error:
@@ -100,7 +103,8 @@ class SlurmSource:
                     raise
                 log.info("slurm: squeue speaks no JSON, scontrol is asked from now on: %s", error)
             self._speaks_json = False
-        return jobs_from_rows(await self._run([settings.scontrol, "--details", "--oneliner", "show", "job"]))
+        told = await self._run([settings.scontrol, "--details", "--oneliner", "show", "job"])
+        return await aside(partial(jobs_from_rows, told))
 
     async def _ended(self, gone: Sequence[Job]) -> list[Job]:
         """Jobs that ran at the last poll and are no longer listed: how they ended, or that it is not known."""

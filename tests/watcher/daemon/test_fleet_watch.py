@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from watcher.clock import FakeClock
 from watcher.config.daemon import DaemonConfig
 from watcher.daemon.app import Daemon
 from watcher.daemon.build import Keeper, build
+from watcher.daemon.fleet import Feed
 from watcher.daemon.store import Store
 from watcher.fleet._api import FleetError, Job, Place
+from watcher.fleet._group import Rule
 
 DAY = 86_400.0
 
@@ -197,3 +200,39 @@ def test_the_log_of_each_job_is_followed_and_the_one_before_read_to_its_end(tmp_
     assert (frame.attempt.number, frame.progress.last_step) == (2, 2)
     assert {source.path for source in frame.log_sources} >= {f"{tmp_path}/tr11-8.out"}
     one.close()
+
+
+def test_more_runs_than_are_watched_push_none_out_that_is_known_and_running(site):
+    many = [job(str(n), "running", f"n{n}", name=f"tr{n}", started_at=START) for n in range(100, 300)]
+    site.source.told = many
+    site.cycles(3)
+    assert len(site.names) == 201
+    site.source.told = [*(job(f"9{n}", "pending", name=f"tr-new-{n}") for n in range(1000)), *many]
+    site.cycles(8)
+    assert len(site.names) == 201
+    assert {site.daemon.frames[f"tr{n}"].scheduler.state for n in range(100, 300)} == {"running"}
+
+
+def test_runs_that_ended_long_ago_make_room_for_one_that_begins(site, monkeypatch):
+    monkeypatch.setattr("watcher.daemon.fleet.MAX_RUNS", 2)
+    for name in ("tr1", "tr2"):
+        site.source.told = [job(name, "running", "n1", name=name, started_at=START)]
+        site.cycles(7)
+    site.source.told = [job("3", "running", "n3", name="tr3", started_at=START)]
+    site.cycles(7)
+    assert site.names == ["own", "tr1", "tr2"]  # what ended just now is still of interest
+    site.cycles(400)
+    assert site.names == ["own", "tr2", "tr3"]
+
+
+def test_what_another_rule_has_found_is_not_told_of_twice(tmp_path):
+    clock, source = FakeClock(START), Source()
+    one = Site(tmp_path, clock, source)
+    fleet = one.fleet
+    other = Feed("other", Source(), [Rule("{queue}", lambda job: True)], 60)
+    other.source.told = [replace(job("9", "completed", "x1", ended_at=START), labels={"queue": "tr11"})]
+    fleet.feeds = [*fleet.feeds, other]
+    source.told = [job("7", "running", "n1", started_at=START)]
+    one.cycles(20)
+    assert one.daemon.frames["tr11"].scheduler.job_id == "7"
+    one.store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -192,3 +193,32 @@ def test_a_controller_that_does_not_answer_is_no_empty_queue():
     with pytest.raises(FleetError, match="slurm_load_jobs"):
         jobs_from_json(json.dumps(silent).encode())
     assert jobs_from_json(b'{"errors": [], "jobs": []}') == []
+
+
+def test_a_name_that_is_no_text_costs_no_other_job():
+    odd = of_22(name="NAME").replace(b"NAME", b"tr11-\xff\xe9")
+    half = of_22(name="NAME").replace(b"NAME", b"tr12-\\ud800")
+    assert [job.name for job in jobs_from_json(odd)] == ["tr11-\ufffd\ufffd"]
+    (job,) = jobs_from_json(half)
+    assert job.name.encode() == b"tr12-?"
+
+
+@pytest.mark.parametrize("number", ["1e999", "NaN", '"' + "9" * 5000 + '"'])
+def test_a_number_that_is_none_is_not_known_and_costs_no_other_job(number):
+    data = of_22(submit_time="SUBMITTED").replace(b'"SUBMITTED"', number.encode())
+    assert [job.submitted_at for job in jobs_from_json(data)] == [None]
+
+
+@pytest.mark.parametrize("between", ["\u2028", "\x0c", "\x85", "\n"])
+def test_a_name_with_a_break_in_it_is_still_one_job(between):
+    forged = f"JobName=tr11{between}JobId=1 JobName=forged UserId=root(0) JobState=RUNNING"
+    jobs = jobs_from_rows(row(ROW.replace("JobName=tr11", forged)) + row(ROW.replace("tr11", "tr12")))
+    assert [job.id for job in jobs] == ["1_1", "1_1"]
+
+
+def test_thousands_of_jobs_are_read_in_little_time():
+    one = json.loads(of_22(nodes="n[001-128]", gres_detail=["gpu:8(IDX:0-7)"] * 128))["jobs"][0]
+    data = json.dumps({"jobs": [one | {"job_id": n, "array_job_id": 0} for n in range(1, 5001)]}).encode()
+    began = time.process_time()
+    assert len(jobs_from_json(data)) == 5000
+    assert time.process_time() - began < 3.0

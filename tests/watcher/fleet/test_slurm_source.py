@@ -152,3 +152,19 @@ def test_a_run_takes_what_its_rule_says(match, taken):
     labels = {"user": "lucile", "partition": "short,gpu", "array_job_id": "1"}
     job = Job(id="1_2", state="running", name="tr11", labels=labels, log_names={"%j": "4"})
     assert accepts(SlurmMatch(**match), job) is taken
+
+
+def test_what_a_wrapper_has_left_behind_ends_with_its_deadline(programs):
+    programs.settings = programs.settings.model_copy(update={"timeout_seconds": 1})
+    programs.script("squeue", f"sleep 600 &\necho $! > {programs.folder}/pid\nexit 0")
+    with pytest.raises(FleetError, match="not answered"):
+        ask(programs.source())
+    pid = int((programs.folder / "pid").read_text())
+
+    def over() -> bool:
+        try:
+            return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            return True
+
+    eventually(over, 10, "what it had started is gone")
