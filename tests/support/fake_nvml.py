@@ -20,7 +20,7 @@ MISMATCH = 18
 
 
 @cache
-def build(folder: Path, with_stubs: bool = False, without: tuple[str, ...] = ()) -> Path:
+def build(folder: Path, with_stubs: bool = False, without: tuple[str, ...] = (), source: Path = SOURCE) -> Path:
     """The library, built into `folder`; skips the test where there is no C compiler.
 
     `with_stubs`: what the bindings know and the fake does not answers NOT_SUPPORTED, so that other programs load it.
@@ -31,7 +31,7 @@ def build(folder: Path, with_stubs: bool = False, without: tuple[str, ...] = ())
         pytest.skip("needs a C compiler (gcc) to build the fake NVML")
     library = folder / "libnvidia-ml.so.1"
     flags = ["-O2", "-shared", "-fPIC", "-Wall", "-Werror", "-Wl,-soname,libnvidia-ml.so.1"]
-    sources = [str(SOURCE)]
+    sources = [str(source)]
     if with_stubs:
         sources.append(str(_stubs(folder)))
     if without:

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 from typing import Any
 
-from watcher.sources.nvml_field import Handle, Nvml
+from watcher.sources.nvml_field import Handle, Nvml, text
 
 MAX_PER_READ = 100
 WAIT_MILLISECONDS = 1
@@ -48,8 +48,16 @@ class XidEvents:
             except self._nvml.NVMLError:  # a time-out is the normal end; of no error the event may be believed
                 break
             if event.eventType == self._nvml.nvmlEventTypeXidCriticalError:
-                out.append({"code": int(event.eventData), "uuid": self._uuids.get(_address(event.device))})
+                out.append({"code": int(event.eventData), "uuid": self._uuid(event.device)})
         return out
+
+    def _uuid(self, handle: Handle) -> str | None:
+        """By the handle's address; of one that was never seen, as long as it can tell."""
+        known = self._uuids.get(_address(handle))
+        if known is None:
+            with contextlib.suppress(self._nvml.NVMLError, ValueError):
+                return text(self._nvml.nvmlDeviceGetUUID(handle))
+        return known
 
     def close(self) -> None:
         if self._set is not None:

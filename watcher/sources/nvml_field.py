@@ -9,6 +9,8 @@ Nvml = Any  # the module `pynvml`
 Handle = Any
 NOT_AVAILABLE = {0xFFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF}  # NVML's word for "no value" where it reports success
 SELDOM, RARELY = 3, 6  # readings
+# invalid argument, not supported, function not found, another version of the structure: an older call may know it
+NOT_SO = {2, 3, 13, 25}
 
 
 class Unsupported(Exception):
@@ -34,3 +36,16 @@ def count(value: Any) -> int | None:
 def text(value: Any) -> str:
     out = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     return out[:200]
+
+
+def newest(nvml: Nvml, *calls: Callable[[], Any]) -> Any:
+    """The answer of the first call that bindings and driver both have. Raises what the last one does."""
+    for call in calls[:-1]:
+        try:
+            return call()
+        except AttributeError:
+            continue
+        except nvml.NVMLError as error:
+            if error.value not in NOT_SO:
+                raise
+    return calls[-1]()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from watcher.sources.nvml_field import SELDOM, Field, Handle, Nvml, Unsupported, count, number, text
+from watcher.sources.nvml_field import SELDOM, Field, Handle, Nvml, Unsupported, count, newest, number, text
 from watcher.sources.nvml_links import LINK_FIELDS
 
 SRAM_LOCATION, DRAM_LOCATION = 7, 2
@@ -25,7 +25,12 @@ def _power(nvml: Nvml, handle: Handle) -> dict[str, Any]:
 
 
 def _limit(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    return {"power_limit_watts": number(nvml.nvmlDeviceGetEnforcedPowerLimit(handle), 1000)}
+    value = newest(
+        nvml,
+        lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle),
+        lambda: nvml.nvmlDeviceGetPowerManagementLimit(handle),
+    )
+    return {"power_limit_watts": number(value, 1000)}
 
 
 def _energy(nvml: Nvml, handle: Handle) -> dict[str, Any]:
@@ -41,20 +46,22 @@ def _utilization(nvml: Nvml, handle: Handle) -> dict[str, Any]:
 
 
 def _memory(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    try:
-        info = nvml.nvmlDeviceGetMemoryInfo(handle)
-    except nvml.NVMLError_NotSupported:
-        info = nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
+    info = newest(
+        nvml,
+        lambda: nvml.nvmlDeviceGetMemoryInfo(handle),
+        lambda: nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2),
+    )
     if not info.total:  # a part that shares the memory of the host
         raise Unsupported
     return {"memory_used_bytes": count(info.used), "memory_total_bytes": count(info.total)}
 
 
 def _temperature(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    try:
-        value = nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU)
-    except (AttributeError, nvml.NVMLError_FunctionNotFound, nvml.NVMLError_NotSupported):
-        value = nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
+    value = newest(
+        nvml,
+        lambda: nvml.nvmlDeviceGetTemperatureV(handle, nvml.NVML_TEMPERATURE_GPU),
+        lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+    )
     return {"temperature_celsius": None if value == -1 else number(value, 1)}  # -1: "no value" where it is signed
 
 
@@ -67,10 +74,11 @@ def _clock_max(nvml: Nvml, handle: Handle) -> dict[str, Any]:
 
 
 def _throttled_now(nvml: Nvml, handle: Handle) -> dict[str, Any]:
-    try:
-        bits = nvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
-    except (AttributeError, nvml.NVMLError_FunctionNotFound):
-        bits = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    bits = newest(
+        nvml,
+        lambda: nvml.nvmlDeviceGetCurrentClocksEventReasons(handle),
+        lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle),
+    )
     return {"throttled_now": {name: bool(bits & _reason(nvml, end)) for name, end in REASONS.items()}}
 
 
@@ -120,13 +128,13 @@ def _remap(nvml: Nvml, handle: Handle) -> dict[str, Any]:
 
 def _processes(nvml: Nvml, handle: Handle) -> dict[str, Any]:
     """By the newest version of the call that bindings and driver share."""
-    for name in ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"):
-        try:
-            pids = [process.pid for process in getattr(nvml, name)(handle)]
-        except (AttributeError, nvml.NVMLError_FunctionNotFound):
-            continue
-        return {"process_count": len(pids), "pids": pids}
-    raise Unsupported
+    running = newest(
+        nvml,
+        lambda: nvml.nvmlDeviceGetComputeRunningProcesses_v3(handle),
+        lambda: nvml.nvmlDeviceGetComputeRunningProcesses_v2(handle),
+    )
+    pids = [process.pid for process in running]
+    return {"process_count": len(pids), "pids": pids}
 
 
 def _mig(nvml: Nvml, handle: Handle) -> dict[str, Any]:

@@ -16,8 +16,11 @@ def _pcie(nvml: Nvml, handle: Handle) -> dict[str, Any]:
     return {
         "pcie_width": count(nvml.nvmlDeviceGetCurrPcieLinkWidth(handle)),
         "pcie_width_max": count(nvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
-        "pcie_generation": count(nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
     }
+
+
+def _pcie_generation(nvml: Nvml, handle: Handle) -> dict[str, Any]:
+    return {"pcie_generation": count(nvml.nvmlDeviceGetCurrPcieLinkGeneration(handle))}
 
 
 def _pcie_replay(nvml: Nvml, handle: Handle) -> dict[str, Any]:
@@ -65,6 +68,7 @@ def _nvlinks(nvml: Nvml, handle: Handle) -> dict[str, Any]:
 PCIE_MEASURED = Field("pcie_throughput", _pcie_bytes, RARELY)
 LINK_FIELDS = (
     Field("pcie_width", _pcie, SELDOM),
+    Field("pcie_generation", _pcie_generation, SELDOM),
     Field("pcie_replay_count", _pcie_replay, SELDOM),
     Field("nvlink_state", _nvlinks, SELDOM),
     Field("fabric_state", _fabric, RARELY),

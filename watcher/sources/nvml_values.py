@@ -129,7 +129,7 @@ def _read(nvml: Nvml, handle: Handle, asked: list[tuple[Value, int, int]]) -> tu
         return known, out
     answers = nvml.nvmlDeviceGetFieldValues(handle, [(number, scope) for _, number, scope in asked])
     for (value, _, _), answer in zip(asked, answers, strict=True):
-        if answer.nvmlReturn in NEVER_HERE:
+        if answer.nvmlReturn in NEVER_HERE or _untouched(nvml, answer):
             continue
         known.append(value)
         plain = _plain(nvml, answer)
@@ -139,6 +139,11 @@ def _read(nvml: Nvml, handle: Handle, asked: list[tuple[Value, int, int]]) -> tu
             number = value.convert(plain)
             place[key] = place[key] + number if key in place else number
     return known, out
+
+
+def _untouched(nvml: Nvml, answer: Any) -> bool:
+    """The driver passed over it: as it was sent it reads as a success, and as a number of a type that none has."""
+    return not (answer.nvmlReturn or answer.valueType != nvml.NVML_VALUE_TYPE_DOUBLE or answer.value.ullVal)
 
 
 def _plain(nvml: Nvml, answer: Any) -> Any:
