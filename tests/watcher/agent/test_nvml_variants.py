@@ -20,7 +20,8 @@ OPTIONAL = (
     "nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetMemoryErrorCounter",
     "nvmlDeviceGetRemappedRows", "nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMigMode",
     "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons", "nvmlDeviceGetEccMode",
-    "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetPcieReplayCounter", "nvmlDeviceGetNvLinkState",
+    "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetCurrPcieLinkGeneration",
+    "nvmlDeviceGetPcieReplayCounter", "nvmlDeviceGetNvLinkState",
     "nvmlDeviceGetFieldValues", "nvmlDeviceRegisterEvents", "nvmlDeviceGetGpuFabricInfoV",
     "nvmlDeviceGetPcieThroughput", "nvmlDeviceGetPciInfo",
 )  # fmt: skip
