@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from detectors.verdict import Severity
 
 SIGNALS_NEEDED = 2
 DAY_SECONDS = 86_400.0
+NODE = re.compile(r"(?!all$)[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?", re.I | re.A)  # one node, no list, no option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +82,11 @@ def decide_actions(
             target = incident.subject.node if rule.of == "node" else jobs.get(incident.run or "")
             signals = signals_of(incident, incidents.values(), now)
             taken = [deed for deed in deeds if deed.rule == rule.name and now - deed.at < DAY_SECONDS]
-            taken_now = sum(due.rule is rule for due in decided.due)
-            why = _why_not(rule, incident, target, signals, len(taken) + taken_now, now)
+            taken_now = [due.target for due in decided.due if due.rule is rule]
+            why = _why_not(rule, incident, target, signals, len(taken) + len(taken_now), now)
+            same = [deed.target for deed in taken if deed.ok is not False and deed.dry_run == rule.dry_run]
+            if why is None and target in (*same, *taken_now):
+                why = f"it was done to {target} today already"
             if why is None and target is not None:
                 decided.due.append(Due(rule, incident, target, signals))
             else:
@@ -100,6 +105,8 @@ def _why_not(
         return "it is snoozed"
     if target is None:
         return "no node is named" if rule.of == "node" else "the job is not known: no scheduler tells it"
+    if rule.of == "node" and NODE.fullmatch(target) is None:
+        return f"{target[:60]!r} is not the plain name of one node"
     if incident.opened_at is not None and now - incident.opened_at < rule.after_seconds:
         return f"it is open for less than {rule.after_seconds:g} s"
     if len(signals) < SIGNALS_NEEDED:

@@ -29,7 +29,7 @@ def signals_of(incident: Incident, others: Iterable[Incident], now: float) -> tu
             continue
         lately = other.state == "open" or (other.resolved_at is not None and now - other.resolved_at < RECENT_SECONDS)
         if lately and (other.subject.node == node or _points_at(other, node)):
-            found.update(OF_SIGNATURE.get(other.signature, (other.signature,)))
+            found.update(OF_SIGNATURE.get(other.signature, ()))  # others are drawn from the same ones, or are news
             found.update(_of_strikes(other))
     return tuple(sorted(found))
 

@@ -106,3 +106,33 @@ def test_an_action_on_the_job_needs_to_know_the_job():
 def test_the_audit_survives_its_way_through_json():
     one = deed(signals=("a", "b"), command=("x", "y"), ok=True, outcome="done")
     assert deed_from_json(deed_to_json(one)) == one
+
+
+@pytest.mark.parametrize(
+    "name", ["n[1-99]", "n1,n2", "ALL", "all", "-f", "--all", "n1 n2", "n1\n", "n1=x", "@all", "ü"]
+)
+def test_what_is_not_the_plain_name_of_one_node_is_never_acted_on(name):
+    one = incident(node=name)
+    decided = decide(one)
+    assert decided.due == []
+    assert "not the plain name of one node" in decided.refused["drain", one.key]
+
+
+def test_a_node_with_many_broken_gpus_is_dealt_with_once():
+    gpus = [replace(incident(), key=f"n3/repeated_ecc/{n}", id=f"id-{n}") for n in range(8)]
+    decided = decide(*gpus)
+    assert len(decided.due) == 1
+    again = replace(gpus[1], id="id-new")
+    assert (
+        "to n3 today already"
+        in decide(again, deeds=(deed(target="n3", ok=True, dry_run=False),)).refused["drain", again.key]
+    )
+    assert decide(again, deeds=(deed(target="n3", ok=False, dry_run=False),)).due  # it failed
+    assert decide(again, deeds=(deed(target="n3", ok=True, dry_run=True),)).due  # it was only tried
+
+
+@pytest.mark.parametrize("signature", ["action_taken", "repeated_ecc", "struck_node", "clock_skew"])
+def test_news_and_what_is_drawn_from_the_same_counters_is_no_second_signal(signature):
+    ecc = incident("ecc_uncorrectable")
+    other = replace(incident(signature), evidence={"strikes": ["ecc_uncorrectable GPU 4"]})
+    assert signals_of(ecc, [ecc, other], NOW) == (COUNTERS,)

@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     import asyncio
+    import resource
 
     from alerts.outbox import JournalError
     from watcher.bind import ListenError, bind
@@ -42,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
     if problems := package_problems():
         raise UsageError("\n".join(problems))
     set_up_logging()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # one connection for each node; a shell gives 1,024 files
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     for note in daemon_notes(config):
         log.warning("%s", note)
     clock = SystemClock(config.clock_scale, config.clock_epoch)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import IO, Any
 
 from alerts._text import one_line
 from alerts.actions import ActionRule, Deed, Due, decide_actions, deed_from_json, deed_to_json
@@ -23,23 +26,44 @@ STATE = "actions"
 MAX_DEEDS = 1_000
 TOLD_SECONDS = 600.0  # so long the page about it stays open
 DEADLINE_REAL_SECONDS = 30.0
+LINGER_REAL_SECONDS = 2.0
+TAIL_BYTES = 2_000
 WATCHDOG = "watchdog"
+CUT_SHORT = "the daemon ended in the middle of it: look whether it was done"
 Ready = tuple[ActionRule, ActionPlugin, Any]
 Run = Callable[[tuple[str, ...]], tuple[bool, str]]
 
 
 def run_command(argv: tuple[str, ...]) -> tuple[bool, str]:
-    """Whether it went well, and one line of what it said."""
+    """Whether it went well, and one line of the last that it said, however much that is."""
     try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_REAL_SECONDS, check=False
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
         )
-    except subprocess.TimeoutExpired:
+    except (OSError, ValueError) as error:
+        return False, f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
+    assert child.stdout is not None
+    tail = bytearray()
+    reader = threading.Thread(target=_keep_tail, args=(child.stdout, tail), daemon=True)
+    reader.start()
+    code = None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        code = child.wait(DEADLINE_REAL_SECONDS)
+    if code is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel
+            child.wait(LINGER_REAL_SECONDS)
         return False, f"no end after {DEADLINE_REAL_SECONDS:g} s, killed"
-    except OSError as error:
-        return False, f"{argv[0]}: {error.strerror}"
-    said = one_line((done.stderr or done.stdout)[-2000:].decode("utf-8", "replace"), 200)
-    return done.returncode == 0, said if done.returncode == 0 else f"exit {done.returncode}: {said}".rstrip(": ")
+    reader.join(LINGER_REAL_SECONDS)  # something that it started may hold the pipe
+    said = one_line(bytes(tail).decode("utf-8", "replace"), 200)
+    return code == 0, said if code == 0 else f"exit {code}: {said}".rstrip(": ")
+
+
+def _keep_tail(pipe: IO[bytes], tail: bytearray) -> None:
+    with pipe:
+        while chunk := os.read(pipe.fileno(), 1 << 16):
+            tail[:] = (tail + chunk)[-TAIL_BYTES:]
 
 
 class Actor:
@@ -60,12 +84,13 @@ class Actor:
     def consider(self, incidents: Mapping[str, Incident], jobs: Mapping[str, str], now: float) -> None:
         """Starts what is due; never waits for it. `jobs`: run -> id of its job."""
         decided = decide_actions([rule for rule, _, _ in self._rules], incidents, self.deeds, jobs, now)
-        self.refused = decided.refused
+        self.refused = refused = decided.refused
         for due in decided.due:
             plugin, section = next((plugin, section) for rule, plugin, section in self._rules if rule is due.rule)
-            self._begin(due, plugin.argv(section, due), now)
+            if not self._begin(due, plugin.argv(section, due), now):
+                refused[due.rule.name, due.incident.key] = "its row cannot be written"
 
-    def _begin(self, due: Due, argv: tuple[str, ...], now: float) -> None:
+    def _begin(self, due: Due, argv: tuple[str, ...], now: float) -> bool:
         rule, incident = due.rule, due.incident
         deed = Deed(
             at=now, rule=rule.name, kind=rule.kind, target=due.target, key=incident.key, incident_id=incident.id,
@@ -76,10 +101,11 @@ class Actor:
             self._deeds = [*self._deeds, deed][-MAX_DEEDS:]
             if not self._save(now):
                 self._deeds = self._deeds[:-1]  # what cannot be remembered is not done
-                return
+                return False
         log.warning("action rule=%s target=%s dry_run=%s: %s", rule.name, due.target, rule.dry_run, " ".join(argv))
         if not rule.dry_run:
             threading.Thread(target=self._do, args=(deed, now), name=f"action-{rule.name}", daemon=True).start()
+        return True
 
     def _do(self, deed: Deed, now: float) -> None:
         ok, said = self._run(deed.command)
@@ -135,7 +161,8 @@ def _finding(deed: Deed) -> Finding:
 def _load(store: Store) -> list[Deed]:
     saved = store.get_state(STATE)
     try:
-        return [deed_from_json(raw) for raw in json.loads(saved)] if saved is not None else []
+        deeds = [deed_from_json(raw) for raw in json.loads(saved)] if saved is not None else []
+        return [replace(deed, ok=False, outcome=CUT_SHORT) if deed.ok is None else deed for deed in deeds]
     except (ValueError, KeyError, TypeError) as error:
         log.warning("the record of actions cannot be read, it starts anew err=%r", error)
         return []

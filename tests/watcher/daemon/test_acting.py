@@ -145,3 +145,39 @@ def test_each_kind_says_its_command_without_a_shell():
     assert said["kubernetes_cordon"] == ("kubectl", "cordon", "--", "n3")
     assert said["command"] == ("/x/fence", "--now", "n3")
     assert said["slurm_requeue"] == ("scontrol", "requeue", "n3")
+
+
+def test_a_command_that_talks_without_end_is_kept_in_one_line():
+    ok, said = run_command(("/bin/sh", "-c", "head -c 20000000 /dev/zero | tr '\\0' x"))
+    assert ok
+    assert len(said) <= 200
+
+
+def test_what_a_command_has_started_holds_nothing_up(monkeypatch):
+    monkeypatch.setattr("watcher.daemon.acting.LINGER_REAL_SECONDS", 0.2)
+    monkeypatch.setattr("watcher.daemon.acting.DEADLINE_REAL_SECONDS", 5.0)
+    assert run_command(("/bin/sh", "-c", "sleep 20 & echo started")) == (True, "started")
+
+
+def test_a_command_that_cannot_be_one_is_told():
+    assert run_command(("/bin/echo", "a\0b")) == (False, "/bin/echo: embedded null byte")
+
+
+def test_a_deed_that_a_restart_has_cut_short_is_told_and_not_done_again(site):
+    began, go_on = threading.Event(), threading.Event()
+
+    def hang(argv: tuple[str, ...]) -> tuple[bool, str]:
+        began.set()
+        go_on.wait(10)
+        return True, ""
+
+    site.actor = Actor(site.actor._rules, site.store, hang)
+    site.consider()
+    assert began.wait(10)
+    after = site.start()
+    site.actor = after
+    site.consider(NOW + 10)
+    ((finding,),) = [one.verdict.findings for one in after.judged(NOW + 11)]
+    assert "look whether it was done" in finding.summary
+    assert site.ran == []
+    go_on.set()

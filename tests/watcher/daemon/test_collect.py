@@ -154,3 +154,10 @@ def test_a_node_speaks_for_itself_only(wanted, said, good):
         return
     with pytest.raises(SnapshotError, match="says that it is node"):
         check_node(wanted, said, "it")
+
+
+def test_nodes_that_are_silent_take_no_time_from_those_that_answer(monkeypatch):
+    monkeypatch.setattr("watcher.daemon.collect.AT_ONCE", 4)
+    *silent, _ = ask(*[never] * 8, saying(dump_snapshot(GOOD)), timeout=0.5)
+    assert all("no answer" in (one.error or "") for one in silent[:8])
+    assert silent[8].snapshot is not None
