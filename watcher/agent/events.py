@@ -48,7 +48,7 @@ class EventRing:
 
     def _first_wanted(self, place: str | None) -> int:
         stream, _, seq = (place or "").rpartition(":")
-        if stream != self.stream or not seq.isdigit():
+        if stream != self.stream or not seq.isdecimal() or len(seq) > 18:
             return 0
         return min(int(seq), self.next_seq)
 

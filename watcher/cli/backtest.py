@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from watcher.cli._command import Command, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Sequence
 
     from alerts.incidents import Hysteresis
     from watcher.backtest.fetch import Fetched
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from watcher.backtest.summary import Summary
 
 MAX_EVALUATIONS = 5_000_000
+RENAMED = {"url": "prometheus", "name": "run", "step": "progress"}  # key of the config -> option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +84,7 @@ async def _plan(args: argparse.Namespace, first: float, last: float) -> tuple[Pl
     from watcher.backtest.setup import plan, section_of
     from watcher.config.daemon import DaemonConfig, RunSection
     from watcher.config.load import ConfigError, load
+    from watcher.progress._sections import MetricNames
     from watcher.telemetry._fleet import selector
     from watcher.telemetry._prometheus_api import PrometheusApi
     from watcher.telemetry.prometheus import dialect_of
@@ -94,6 +97,8 @@ async def _plan(args: argparse.Namespace, first: float, last: float) -> tuple[Pl
         runs = [one for one in config.runs if args.run in (None, one.name)]
         if args.run is not None and config.runs and not runs:
             raise UsageError(f"--run {args.run}: no run of {args.config} is called so")
+        if args.progress is not None:
+            MetricNames(step=args.progress)
         if not runs:
             runs = [RunSection(name=args.run or "run")]
         if args.nodes is not None:
@@ -110,10 +115,14 @@ async def _plan(args: argparse.Namespace, first: float, last: float) -> tuple[Pl
     except ConfigError as error:
         raise UsageError(str(error)) from error
     except ValidationError as error:
-        lines = (f"--{'.'.join(map(str, e['loc'])).replace('_', '-')}: {e['msg']}" for e in error.errors())
-        raise UsageError("\n".join(lines)) from error
+        raise UsageError("\n".join(_problem(item["loc"], item["msg"]) for item in error.errors())) from error
     interval = args.step if args.step is not None else config.daemon.interval_seconds
     return plan(config, section, runs, interval, args.progress), config.paging.hysteresis()
+
+
+def _problem(place: Sequence[int | str], message: str) -> str:
+    option = ".".join(map(str, place)).replace("_", "-")
+    return f"--{RENAMED.get(option, option)}: {message.removeprefix('Value error, ')}"
 
 
 def _written(section: Any) -> dict[str, Any]:
@@ -190,7 +199,8 @@ def instant(text: str, now: float) -> float:
     if ago:
         return now - float(ago[1] or 0) * {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}[ago[2] or "s"]
     try:
-        return float(text)
+        if math.isfinite(seconds := float(text)):
+            return seconds
     except ValueError:
         pass
     try:

@@ -119,8 +119,9 @@ class Daemon:
             for name in await self.fleet.update(self.clock.time()):
                 await asyncio.to_thread(self._drop, name)
         note = self.recorder.note if self.recorder is not None else None
-        told = await asyncio.gather(*(source.ask_all(note) for source in self.sources))
-        self.answers = merge(told)
+        told = await asyncio.gather(*(source.ask_all(note) for source in self.sources), return_exceptions=True)
+        broken = [one for one in told if isinstance(one, BaseException)]
+        self.answers = merge(one for one in told if not isinstance(one, BaseException))
         if self.recorder is not None:
             await asyncio.to_thread(self.recorder.flush)
         self._failed_before, self._failed = self._failed, {}
@@ -150,6 +151,8 @@ class Daemon:
         if self.actor is not None:
             self.actor.consider(self.desk.incidents, self._jobs(), now)
         self.on_transitions(transitions)
+        if broken:  # said and counted, but the nodes of the other sources have been judged
+            raise broken[0]
         return True
 
     @property

@@ -100,7 +100,7 @@ def build_app(
                 raise HTTPException(404, f"no such action: {action}")
         except UnknownIncident as error:
             raise HTTPException(404, str(error)) from None
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise HTTPException(400, str(error)) from None
         return _json(incident_view(changed))
 
@@ -205,7 +205,7 @@ async def _body(request: Request) -> dict[str, Any]:
             raise HTTPException(413, "the body is too large")
     try:
         value = json.loads(data) if data else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         raise HTTPException(400, "the body is not JSON") from None
     if not isinstance(value, dict):
         raise HTTPException(400, "the body must be a JSON object")

@@ -56,6 +56,8 @@ class EndpointPoints(Points):
         for name, (metric, labels) in self._wanted.items():
             for sample in samples:
                 if sample.name == metric and all(sample.labels.get(k) == v for k, v in labels.items()):
-                    at = sample.at if sample.at is not None else now
+                    at = (
+                        min(sample.at, now) if sample.at is not None else now
+                    )  # a clock that was ahead hides none after
                     found[name].append(Series(sample.labels, ((at, sample.value),)))
         return now, found

@@ -116,7 +116,7 @@ class Dialect:
         uuid = labels.get(self.uuid, "")[:MAX_UUID]
         if not uuid:
             index = labels.get(self.index, "") if self.index is not None else ""
-            return f"index-{index}" if index.isdigit() else None
+            return f"index-{index}" if index.isdecimal() else None
         if uuid.startswith("MIG-"):
             return None
         return uuid if uuid.startswith("GPU-") or not self.uuid_prefix else f"{self.uuid_prefix}{uuid}"
@@ -171,12 +171,12 @@ def read_gpus(dialect: Dialect, samples: Sequence[Sample], power_limit_watts: fl
 
 def _index_of(uuid: str) -> int:
     tail = uuid.removeprefix("index-")
-    return int(tail) if tail.isdigit() and len(tail) < 6 else 0
+    return int(tail) if tail.isdecimal() and len(tail) < 6 else 0
 
 
 def _name(gpu: dict[str, Any], dialect: Dialect, labels: Mapping[str, str]) -> None:
     index = labels.get(dialect.index or "", "")
-    if index.isdigit() and len(index) < 6:
+    if index.isdecimal() and len(index) < 6:
         gpu["index"] = int(index)
     for key, label in (("name", dialect.model), ("pci_bus_id", dialect.bus)):
         if label is not None and labels.get(label):

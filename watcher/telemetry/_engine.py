@@ -15,6 +15,7 @@ from watcher.telemetry._fleet import NodeNames, NodeSamples, samples_by_node, se
 from watcher.telemetry._http import FetchError
 from watcher.telemetry._node import NodeTelemetry, NoGpusError
 from watcher.telemetry._prometheus_api import PrometheusApi, Series
+from watcher.telemetry._samples import UNREADABLE
 from watcher.telemetry._sections import EngineSection
 
 NEWEST = 3  # points of a series: enough to know how far apart they are
@@ -105,6 +106,9 @@ class Engine(AnswerSource):
             body = dump_snapshot(snapshot) if note is not None else b""
         except NoGpusError as error:
             answer = Answer(node, now, None, str(error), part="gpus")
+        except UNREADABLE as error:  # whatever is told of one node, the others are read
+            told = f"what {self._section.url} tells of {node} cannot be read: {error!r}"[:300]
+            answer = Answer(node, now, None, told, part="gpus")
         if note is not None:
             note(body, answer)
         return answer

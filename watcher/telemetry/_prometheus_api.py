@@ -69,7 +69,7 @@ class PrometheusApi:
     async def label_values(self, label: str, match: str, first: float, last: float) -> list[str]:
         """Values that the label had on the matched series in that time."""
         form = {"match[]": match, "start": f"{first:.3f}", "end": f"{last:.3f}"}
-        return await self._ask(f"label/{label}/values", form, lambda data: [str(v) for v in data.get("result") or ()])
+        return await self._ask(f"label/{label}/values", form, _names)
 
     async def _ask(self, what: str, form: Mapping[str, str], read: Callable[[dict[str, Any]], T]) -> T:
         """`read` takes what came; a large answer is read in a thread."""
@@ -113,9 +113,15 @@ def _data(url: str, status: int, body: bytes) -> dict[str, Any]:
 
 def _clock(data: Mapping[str, Any]) -> float | None:
     try:
-        return float(data["result"][1])
-    except (KeyError, IndexError, TypeError, ValueError):
+        told = float(data["result"][1])
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return None
+    return told if math.isfinite(told) else None
+
+
+def _names(data: Mapping[str, Any]) -> list[str]:
+    items = data.get("result")
+    return [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
 
 
 def _series(data: Mapping[str, Any], newest: int | None = None) -> list[Series]:
@@ -138,7 +144,7 @@ def _points(raw: list[Any]) -> list[tuple[float, float]]:
     for pair in raw:
         try:
             at, value = float(pair[0]), float(pair[1])
-        except (TypeError, ValueError, IndexError, KeyError):
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError):
             continue
         if math.isfinite(at):
             points.append((at, value))

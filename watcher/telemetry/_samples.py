@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 MAX_LINES = 200_000
 MAX_SAMPLES = 20_000
 MAX_LINE = 8_192
+# what strange text makes parsers raise: an IndexError where a name is a lone quote, say
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ def read_exposition(text: str, wanted: Collection[str]) -> list[Sample]:
     lines = [line for line in _lines(text) if _name(line) in wanted][:MAX_SAMPLES]
     try:
         return list(_parse(lines))
-    except ValueError:
+    except UNREADABLE:
         return [sample for line in lines for sample in _parse_one(line)]
 
 
@@ -47,12 +50,13 @@ def _name(line: str) -> str:
 def _parse(lines: Sequence[str]) -> Iterator[Sample]:
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):
         for sample in family.samples:
-            at = None if sample.timestamp is None else float(sample.timestamp)
-            yield Sample(sample.name, float(sample.value), dict(sample.labels), at)
+            at = math.nan if sample.timestamp is None else float(sample.timestamp)
+            told = at if math.isfinite(at) else None
+            yield Sample(sample.name, float(sample.value), dict(sample.labels), told)
 
 
 def _parse_one(line: str) -> list[Sample]:
     try:
         return list(_parse([line]))
-    except ValueError:
+    except UNREADABLE:
         return []

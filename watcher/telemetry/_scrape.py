@@ -16,7 +16,7 @@ from watcher.telemetry._api import NodesNow
 from watcher.telemetry._dialect import Dialect
 from watcher.telemetry._http import FetchError, fetch, open_session
 from watcher.telemetry._node import NodeTelemetry, NoGpusError
-from watcher.telemetry._samples import read_exposition
+from watcher.telemetry._samples import UNREADABLE, read_exposition
 from watcher.telemetry._sections import ExporterSection
 
 MAX_BYTES = 8 << 20
@@ -67,6 +67,9 @@ class Scraper(AnswerSource):
             body = dump_snapshot(snapshot) if note is not None else b""
         except (FetchError, SecretError, NoGpusError) as error:
             answer = Answer(telemetry.node, self._clock.time(), None, str(error), part="gpus")
+        except UNREADABLE as error:  # whatever one node tells, the others are read
+            told = f"what {self._name} tells of {telemetry.node} cannot be read: {error!r}"[:300]
+            answer = Answer(telemetry.node, self._clock.time(), None, told, part="gpus")
         if note is not None:
             note(body, answer)
         return answer

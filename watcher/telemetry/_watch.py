@@ -126,4 +126,4 @@ class XidWatch:
 
 def _key(dialect: Dialect, sample: Sample, by: tuple[str, str] | None) -> tuple[str, int]:
     text = sample.labels.get(by[1], "") if by is not None else ""
-    return dialect.uuid_of(sample.labels) or "", int(text) if text.isdigit() and len(text) < 5 else 0
+    return dialect.uuid_of(sample.labels) or "", int(text) if text.isdecimal() and len(text) < 5 else 0

@@ -139,6 +139,7 @@ def test_a_gap_says_how_many_were_lost_and_another_stream_starts_over():
     assert (page.lost, [e.seq for e in page.events]) == (4, [7, 8, 9, 10, 11])
     assert ring.since("other:3", 100.0).lost == 7
     assert ring.since("nonsense", 100.0).next_seq == 12
+    assert ring.since("s:²", 100.0).next_seq == ring.since("s:" + "9" * 5_000, 100.0).next_seq == 12
 
 
 def test_events_are_forgotten_after_ten_minutes():

@@ -128,6 +128,20 @@ def test_a_cycle_that_fails_is_counted_and_the_next_one_comes(house):
     assert house.daemon.health.error is None
 
 
+def test_a_source_that_fails_is_said_and_the_nodes_of_the_others_are_judged(house):
+    class Broken:
+        async def ask_all(self, note: Any = None) -> Sequence[Answer]:
+            raise RuntimeError("no idea what this is")
+
+    house.daemon.sources = [Broken(), *house.daemon.sources]
+    house.run.steps(60, 900, 10, 1)
+    house.run.level = lambda node, index, t: WORK if t <= 900 else SPIN
+    house.cycles(120)
+    assert "low_power_deadlock" in house.open_signatures
+    assert "no idea what this is" in house.daemon.health.error
+    assert house.daemon.health.last_good_cycle_at is None, "nobody outside may believe that all is well"
+
+
 def test_a_run_whose_data_cannot_be_taken_in_is_said_and_stops_neither_other_runs_nor_itself(tmp_path):
     house = House(tmp_path)
     sick = ScriptedRun(nodes=("n1",))

@@ -132,6 +132,8 @@ def test_an_incident_can_be_acknowledged_snoozed_and_ended(client):
         ("/api/incidents/none/do/ack", "POST", None, 404),
         (f"/api/incidents/{KEY}/do/ack", "POST", b"{", 400),
         (f"/api/incidents/{KEY}/do/ack", "POST", [1], 400),
+        (f"/api/incidents/{KEY}/do/ack", "POST", b'{"by":' + b"[" * 60_000, 400),
+        (f"/api/incidents/{KEY}/do/snooze", "POST", {"seconds": 10**400}, 400),
         (f"/api/incidents/{KEY}/do/ack", "POST", b" " * 70_000, 413),
         (f"/api/incidents/{KEY}/do/snooze", "POST", {"seconds": 1}, 400),
         (f"/api/incidents/{KEY}/do/snooze", "POST", {"seconds": "soon"}, 400),

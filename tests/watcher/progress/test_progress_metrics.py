@@ -133,6 +133,23 @@ def test_steps_from_the_jobs_own_endpoint():
     assert last.progress.hidden is None
 
 
+def test_a_job_whose_clock_was_ahead_is_read_on_when_it_is_right_again():
+    lines = iter([f"s 1 {int(NOW + 9_999)}000", f"s 2 {int(NOW + 20)}000", "s 3 1e400"])
+
+    async def look() -> Any:
+        async with Node(lambda: next(lines) + "\n") as node:
+            clock = FakeClock(NOW)
+            made = reader(clock, endpoint={"url": f"http://{node.address}/metrics", "step": "s"})
+            async with made:
+                for _ in range(3):
+                    clock.advance(10)
+                    made.fold.observe_log(clock.time(), *await made.read())
+            return made.fold.frame(clock.time())
+
+    frame = asyncio.run(look())
+    assert (frame.progress.last_step, frame.progress.last_step_at) == (3, NOW + 30)
+
+
 def test_a_job_that_does_not_answer_is_silent_and_nothing_is_hidden():
     clock = FakeClock(NOW)
     (frame,) = frames(reader(clock, endpoint={"url": "http://127.0.0.1:1/metrics", "step": "s"}), clock, [0])

@@ -17,6 +17,7 @@ from tests.support.tape import Tape
 from watcher.clock import FakeClock
 from watcher.config.telemetry import Telemetry, build_telemetry
 from watcher.daemon.answer import Answer
+from watcher.telemetry._prometheus_api import _clock
 
 NODES = ("n1", "n2.example.org", "gone", "never")
 
@@ -163,6 +164,8 @@ def test_metrics_that_nobody_has_are_not_asked_for_each_time():
         ("[" * 100_000, 200, "no answer of a Prometheus API"),
         ({"status": "success", "data": {"result": [7, {"metric": 1}, {"metric": {}, "values": [[1], "x"]}]}}, 200,
          "has no sample of n1"),
+        ({"status": "success", "data": {"result": [{"metric": {"Hostname": "n1"}, "values": [[10**400, 1]]}]}}, 200,
+         "has no sample of n1"),
     ],
 )  # fmt: skip
 def test_an_engine_that_does_not_answer_as_one_makes_every_node_silent(answer, status, told):
@@ -200,3 +203,8 @@ def test_a_secret_in_a_header_is_not_printed():
 def test_an_authority_that_cannot_be_read_is_told_and_nothing_is_asked_without_it():
     (silent,) = ask("https://127.0.0.1:1", ("n1",), ca_file="/nowhere/ca.pem")
     assert silent.error == "ca_file /nowhere/ca.pem: No such file or directory"
+
+
+@pytest.mark.parametrize("told", ["NaN", "9" * 400, None, {}])
+def test_an_engine_that_tells_no_time_is_told_as_such(told):
+    assert _clock({"result": [0, told]}) is None

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from pydantic import TypeAdapter
 
 from tests.support.exporters import Node, Shown, dcgm
@@ -13,6 +15,7 @@ from watcher.clock import FakeClock
 from watcher.config.telemetry import Telemetry, build_telemetry
 from watcher.daemon.answer import Answer, AnswerSource
 from watcher.snapshot import XidLine
+from watcher.telemetry._node import NodeTelemetry
 
 START = 1_700_000_000.0
 
@@ -21,7 +24,7 @@ def source(
     clock: FakeClock, kind: str = "dcgm_exporter", nodes: Sequence[str] = ("n1",), **section: object
 ) -> AnswerSource:
     (item,) = TypeAdapter(Telemetry).validate_python([{kind: section}])
-    (made,) = build_telemetry([item], lambda: ["n1"], clock)
+    (made,) = build_telemetry([item], lambda: nodes, clock)
     return made
 
 
@@ -72,6 +75,45 @@ def test_refusals_and_strangers_are_told_as_such():
     assert "is dcgm_exporter what listens there?" in error(Node(lambda: "", 404))
     assert "tells of no GPU of n1" in error(Node(lambda: "# nothing\nup 1\n"))
     assert "larger than 8 MiB" in error(Node(lambda: "#" * (9 << 20)))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'DCGM_FI_DEV_POWER_USAGE{gpu="²",UUID="GPU-2"} 9',
+        'DCGM_FI_DEV_POWER_USAGE{gpu="²"} 9',
+        'DCGM_FI_DEV_POWER_USAGE{",gpu="0"} 9',
+        'DCGM_FI_DEV_POWER_USAGE{gpu="0"} 9 1e400',
+        'DCGM_FI_DEV_XID_ERRORS{gpu="0",err_code="²"} 9',
+    ],
+)
+def test_a_line_that_no_parser_expects_costs_no_other_line(line):
+    node = Node(lambda: dcgm("n1", [Shown()]) + line + "\n")
+    (answer,) = looks(node, [0])
+    assert 600.0 in gpus(answer)
+    assert answer.snapshot is not None
+    assert answer.snapshot.gpus_age_seconds == 0.0
+
+
+def test_what_goes_wrong_with_one_node_is_told_of_that_node_alone(monkeypatch):
+    whole = NodeTelemetry.snapshot
+
+    def fails_for_n1(self: NodeTelemetry, *args: Any) -> Any:
+        if self.node == "n1":
+            raise KeyError("a fault of ours")
+        return whole(self, *args)
+
+    monkeypatch.setattr(NodeTelemetry, "snapshot", fails_for_n1)
+
+    async def look() -> Sequence[Answer]:
+        async with Node(lambda: dcgm("n1", [Shown()])) as node:
+            addresses = {"n1": node.address, "n2": node.address}
+            async with source(FakeClock(START), nodes=("n1", "n2"), addresses=addresses) as asked:
+                return await asked.ask_all()
+
+    broken, fine = asyncio.run(look())
+    assert broken.error == "what dcgm_exporter tells of n1 cannot be read: KeyError('a fault of ours')"
+    assert gpus(fine) == [600.0]
 
 
 def test_nobody_listens():
