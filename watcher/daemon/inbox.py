@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from watcher.daemon.aged import aged, aged_events
 from watcher.snapshot import MAX_EVENTS, Event, Snapshot
 
+MAX_DIGITS = 18  # of a number in the ring
 KEPT = 32  # pushes between two cycles; then the node is asked to wait, its own ring keeps the events
 
 
@@ -37,7 +38,8 @@ class Inbox:
         if since is None:
             return True
         stream, _, seq = since.rpartition(":")
-        return stream == self.stream and seq.isascii() and seq.isdigit() and int(seq) <= self.next_seq
+        number = seq.isascii() and seq.isdigit() and len(seq) <= MAX_DIGITS
+        return stream == self.stream and number and int(seq) <= self.next_seq
 
     def take(self, snapshot: Snapshot, at: float) -> None:
         """Events that are here already are dropped: an answer that got lost makes the node send them again."""

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import psutil
 
+from watcher.sources.host_parents import Parents
 from watcher.sources.rates import Rates
 
 MAX_PROCESSES = 2_000
-LOOK_SECONDS = 30.0  # between two searches for processes that were started since: all of /proc is read
+LOOK_SECONDS = 30.0  # between two searches for processes that were started since: all of /proc is listed
 MAX_NAMED = 20
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -33,7 +34,7 @@ class RunProcesses:
     """Data loaders do the reading, so children count; which there are is looked up now and then, for that is dear."""
 
     def __init__(self) -> None:
-        self._rates = Rates()
+        self._rates, self._parents = Rates(), Parents()
         self._family: dict[int, psutil.Process] = {}
         self._holders: frozenset[int] = frozenset()
         self._looked_at: float | None = None
@@ -42,7 +43,7 @@ class RunProcesses:
         """`now`: monotonic seconds. Processes that end meanwhile are left out, and with them their rates."""
         due = self._looked_at is None or now - self._looked_at >= LOOK_SECONDS
         if due or frozenset(pids) != self._holders:
-            self._holders, self._family, self._looked_at = frozenset(pids), _with_children(pids, self._family), now
+            self._holders, self._family, self._looked_at = frozenset(pids), self._with_children(pids), now
         memory, alive = 0, False
         sleeping: list[str] = []
         folders: set[Path] = set()
@@ -83,24 +84,21 @@ class RunProcesses:
             folders=tuple(sorted(folders)),
         )
 
-
-def _with_children(pids: Collection[int], known: dict[int, psutil.Process]) -> dict[int, psutil.Process]:
-    children: dict[int, list[int]] = {}
-    for process in psutil.process_iter(["ppid"]) if pids else ():
-        children.setdefault(process.info["ppid"], []).append(process.pid)
-    out: dict[int, psutil.Process] = {}
-    waiting = list(pids)
-    while waiting and len(out) < MAX_PROCESSES:
-        pid = waiting.pop()
-        if pid in out:
-            continue
-        try:
-            before = known.get(pid)
-            out[pid] = before if before is not None and before.is_running() else psutil.Process(pid)
-        except psutil.Error:
-            continue
-        waiting += children.get(pid, ())
-    return out
+    def _with_children(self, pids: Collection[int]) -> dict[int, psutil.Process]:
+        children = self._parents.children() if pids else {}
+        out: dict[int, psutil.Process] = {}
+        waiting = list(pids)
+        while waiting and len(out) < MAX_PROCESSES:
+            pid = waiting.pop()
+            if pid in out:
+                continue
+            try:
+                before = self._family.get(pid)
+                out[pid] = before if before is not None and before.is_running() else psutil.Process(pid)
+            except psutil.Error:
+                continue
+            waiting += children.get(pid, ())
+        return out
 
 
 def _memory_limit(pids: Iterable[int]) -> int | None:

@@ -18,6 +18,7 @@ from watcher.bind import bind
 from watcher.clock import FakeClock
 from watcher.config.agent import AgentConfig
 from watcher.config.listen import Listen
+from watcher.daemon.inbox import Inbox
 from watcher.events import LogEvent
 from watcher.simulate.fleet import Fleet
 from watcher.simulate.gpus import SimulatedGpus
@@ -154,3 +155,11 @@ def test_a_strange_place_is_answered_all_the_same(place):
     ring = EventRing(stream="s")
     ring.add(0.0, line)
     assert ring.since(place, 1.0).next_seq == 1
+
+
+@pytest.mark.parametrize("seq", ["9" * 5_000, "²", "-1", "", "0x1"])
+def test_a_place_that_is_no_number_is_none_and_everything_is_told(seq):
+    ring = EventRing(stream="s")
+    ring.add(0.0, line)
+    assert [event.seq for event in ring.since(f"s:{seq}", 0.0).events] == [0]
+    assert not Inbox(stream="s").follows(f"s:{seq}")
