@@ -46,6 +46,12 @@ while [ $# -gt 0 ]; do
   shift
 done
 
+case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
+case $etc in /*) ;; *) etc=$PWD/$etc ;; esac
+case ${role:+$prefix$etc} in # they are written into the unit
+  *[!A-Za-z0-9_./+~@:=,-]*) fail "$prefix, $etc: give paths of plain letters, without blanks" ;;
+esac
+
 # What is set for other programs must not lead into this environment.
 unset PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX PIP_USER PIP_REQUIRE_VIRTUALENV
 export PIP_DISABLE_PIP_VERSION_CHECK=1

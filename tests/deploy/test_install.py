@@ -130,3 +130,19 @@ def test_wrong_usage_is_said_and_changes_nothing(words, tmp_path):
     done = subprocess.run(["sh", str(INSTALL), *words], capture_output=True, text=True, timeout=30, cwd=tmp_path)
     assert done.returncode in (1, 2)
     assert "--prefix" in done.stderr
+
+
+def test_folders_that_are_given_from_here_are_whole_paths_in_the_unit(install, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = install(tmp_path, "daemon", "--prefix", "opt", "--etc", "etc")
+    assert done.returncode == 0, done.stderr
+    unit = (tmp_path / "units/runwatch.service").read_text()
+    assert f"ExecStart={tmp_path}/opt/bin/runwatch daemon --config {tmp_path}/etc/runwatch.yaml\n" in unit
+
+
+@pytest.mark.parametrize("name", ["my opt", "a&b", "a|b", "a%b"])
+def test_a_folder_that_no_unit_can_name_is_refused_before_anything_is_made(name, install, tmp_path):
+    done = install(tmp_path, "agent", "--prefix", str(tmp_path / name))
+    assert done.returncode == 1
+    assert "plain letters" in done.stderr
+    assert not (tmp_path / name).exists()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
+from detectors.telemetry import NodeView
 from watcher.doctor._api import Check, Line, RunScene, Scene, listed
 
 SKEW_SECONDS = 5.0
+ADDRESS = re.compile(r"https?://[^\s/]+|\('[^']*', [0-9]+\)")  # of a URL, and as the system calls write it
 
 
 def look(scene: Scene, run: RunScene) -> Iterator[Line]:
@@ -24,11 +27,13 @@ def look(scene: Scene, run: RunScene) -> Iterator[Line]:
     if versions:
         text += f", version {' and '.join(sorted(versions))}"
     yield Line("fail" if len(silent) == len(nodes) else "warn" if silent else "ok", "agents", text)
-    by_reason: dict[str, list[str]] = {}
+    by_reason: dict[str, list[NodeView]] = {}
     for node in silent:
-        by_reason.setdefault((node.error or "never asked").replace(node.name, "NODE"), []).append(node.name)
-    for reason, names in by_reason.items():
-        yield Line("warn", "agents", f"{listed(names)}: {reason}")
+        alike = ADDRESS.sub("its address", node.error or "never asked").replace(repr(node.name), "it")
+        by_reason.setdefault(alike, []).append(node)
+    for alike, same in by_reason.items():
+        reason = alike if len(same) > 1 else same[0].error or alike
+        yield Line("warn", "agents", f"{listed(node.name for node in same)}: {reason}")
     if len(versions) > 1:
         odd = [n.name for n in run.answering if n.agent_version != versions.most_common(1)[0][0]]
         yield Line("note", "agents", f"another version runs on {listed(odd)}", "update them at the next chance")

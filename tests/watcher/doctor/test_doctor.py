@@ -87,6 +87,15 @@ def test_a_silent_node_is_named_with_the_reason(site):
     assert any("gone: cannot connect" in text for _, text, _ in told)
 
 
+def test_many_silent_nodes_with_addresses_of_their_own_are_one_line(site):
+    gone = [f"gone{n}" for n in range(1, 21)]
+    site.config["runs"][0]["nodes"] = [*FLEET.nodes, *gone]
+    addresses = {name: f"127.0.0.{n}:9" for n, name in enumerate(gone, 2)}
+    site.config["daemon"]["agents"]["addresses"] |= addresses
+    (line,) = [text for level, text, _ in site.lines("agents") if "gone" in text]
+    assert line.startswith("gone1, gone10, gone11, gone12 and 16 more: cannot connect to its address")
+
+
 def test_a_run_without_a_log_or_whose_log_is_not_understood_is_told(site, tmp_path):
     odd = tmp_path / "odd.log"
     odd.write_text("hello\nworld\n")
