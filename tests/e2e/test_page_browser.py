@@ -185,6 +185,24 @@ def test_a_daemon_that_dies_is_said_and_one_that_comes_back_is_followed_again(si
     )
 
 
+def test_the_page_of_a_run_outlives_a_restart_of_the_daemon(site_of, chromium):
+    """The new process knows of no run before its first look."""
+    old, new = site_of(HEALTHY), site_of(HEALTHY)
+    old.play(300)
+    old.serve()
+    person = Visit(chromium, old.url, viewport=SCREEN)
+    page = person.open(f"/runs/{RUN}")
+    page.get_by_role("heading", name="is training").first.wait_for()
+    old.stop()
+    new.serve_in_place_of(old)
+    page.reload()  # a look that falls into those seconds, or somebody who comes just then
+    page.get_by_text("has not looked at this run yet").wait_for()
+    new.play(400)
+    page.get_by_role("heading", name="is training").first.wait_for()
+    person.close()
+    assert all("503" in said or "ERR_" in said for said in person.problems)
+
+
 def test_a_daemon_that_answers_but_looks_no_more_is_said_too(fresh, visit):
     page = visit.open("/")
     fresh.clock.advance(600)

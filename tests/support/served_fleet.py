@@ -146,6 +146,11 @@ class ServedFleet:
             time.sleep(0.01)
         assert server.started
 
+    def serve_in_place_of(self, other: ServedFleet) -> None:
+        """On the port of one that has stopped, as a new process would."""
+        self._port = other._port
+        self.serve()
+
     def stop(self) -> None:
         if self._server is not None and self._thread is not None:
             self._server.should_exit = self._server.force_exit = True

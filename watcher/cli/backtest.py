@@ -160,6 +160,8 @@ def _play(
             print(json.dumps(item) if args.json else line_of(item), flush=True)
     finally:
         wait(api.__aexit__(None, None, None))
+    if api.warned is not None:
+        print(f"runwatch backtest: {args.prometheus} may have told only a part: {api.warned}", file=sys.stderr)
     for name, steps in player.coverage.steps.items():
         if not steps:
             print(f"runwatch backtest: no step of {name} was found: only its GPUs were judged", file=sys.stderr)

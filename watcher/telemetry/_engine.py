@@ -51,6 +51,7 @@ class Engine(AnswerSource):
         if self._names is None or self._names.nodes != nodes:
             self._names = NodeNames(nodes)
         names = self._names
+        self._api.forget_warning()
         try:
             there = await self._api.time()
             found = await self._fetch(there, names)
@@ -96,6 +97,8 @@ class Engine(AnswerSource):
             telemetry = self._telemetry[node] = NodeTelemetry(node, self._name, self._dialect, limit)
         body = b""
         try:
+            if seen is None and self._api.warned is not None:
+                raise NoGpusError(f"{self._section.url} tells nothing of {node} and warns: {self._api.warned}")
             if seen is None:
                 raise NoGpusError(
                     f"{self._section.url} has no sample of {node} from the last {self._section.window_seconds:.0f} s: "

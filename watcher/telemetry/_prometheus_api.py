@@ -40,6 +40,7 @@ class PrometheusApi:
         self._session: aiohttp.ClientSession | None = None
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._broken = "use `async with PrometheusApi(...)`"
+        self.warned: str | None = None  # what it said last beside an answer: that a store behind it was silent, say
 
     async def __aenter__(self) -> PrometheusApi:
         try:
@@ -53,6 +54,10 @@ class PrometheusApi:
     ) -> None:
         if self._session is not None:
             await self._session.close()
+
+    def forget_warning(self) -> None:
+        """Before a round of questions: `warned` is then about these."""
+        self.warned = None
 
     async def time(self) -> float:
         """What time it is there: ages are differences on that clock."""
@@ -90,11 +95,18 @@ class PrometheusApi:
             except FetchError as error:
                 raise FetchError(str(error).replace(full, url)) from None
         if len(body) <= INLINE_BYTES:
-            return read(_data(url, status, body))
-        return await asyncio.to_thread(lambda: read(_data(url, status, body)))
+            return self._read(url, status, body, read)
+        return await asyncio.to_thread(self._read, url, status, body, read)
+
+    def _read(self, url: str, status: int, body: bytes, read: Callable[[dict[str, Any]], T]) -> T:
+        data = _data(url, status, body)
+        if isinstance(data["warnings"], list) and data["warnings"]:
+            self.warned = str(data["warnings"][0])[:300]
+        return read(data)
 
 
 def _data(url: str, status: int, body: bytes) -> dict[str, Any]:
+    """What was asked for, with the `warnings` beside it. Raises FetchError."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -108,7 +120,7 @@ def _data(url: str, status: int, body: bytes) -> dict[str, Any]:
         data = {"result": data}
     if answer["status"] != "success" or not isinstance(data, dict):
         raise FetchError(f"{url}: {str(answer.get('error') or f'HTTP {status}')[:300]}")
-    return data
+    return {**data, "warnings": answer.get("warnings")}
 
 
 def _clock(data: Mapping[str, Any]) -> float | None:

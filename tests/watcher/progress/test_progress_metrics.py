@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from pydantic import TypeAdapter, ValidationError
 
 from tests.support.exporters import Node
@@ -161,6 +163,28 @@ def test_an_engine_that_does_not_answer_hides_the_run():
     clock = FakeClock(NOW)
     (frame,) = frames(reader(clock, prometheus={"url": "http://127.0.0.1:1", "step": "s"}), clock, [0])
     assert "cannot connect" in frame.progress.hidden
+
+
+def test_half_an_answer_of_an_engine_without_the_run_in_it_hides_the_run():
+    """A store behind a Thanos is silent: it answers with what the others hold, and a warning."""
+
+    async def handle(request: web.Request) -> web.Response:
+        if request.query["query"] == "time()":
+            return web.json_response({"status": "success", "data": {"resultType": "scalar", "result": [NOW, str(NOW)]}})
+        nothing = {"resultType": "matrix", "result": []}
+        return web.json_response({"status": "success", "data": nothing, "warnings": ["store 10.0.0.7: no answer"]})
+
+    async def look() -> Any:
+        app = web.Application()
+        app.router.add_get("/api/v1/query", handle)
+        async with TestServer(app) as server:
+            clock = FakeClock(NOW)
+            made = reader(clock, prometheus={"url": str(server.make_url("")), "step": "s"})
+            async with made:
+                made.fold.observe_log(clock.time(), *await made.read())
+            return made.fold.frame(clock.time())
+
+    assert "has no sample of prometheus s and warns: store 10.0.0.7" in asyncio.run(look()).progress.hidden
 
 
 def test_steps_from_a_real_prometheus_have_the_times_of_their_samples_and_a_dead_job_makes_none(tmp_path):

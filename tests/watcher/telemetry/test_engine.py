@@ -166,6 +166,7 @@ def test_metrics_that_nobody_has_are_not_asked_for_each_time():
          "has no sample of n1"),
         ({"status": "success", "data": {"result": [{"metric": {"Hostname": "n1"}, "values": [[10**400, 1]]}]}}, 200,
          "has no sample of n1"),
+        ({**EMPTY, "warnings": ["No StoreAPIs matched"]}, 200, "tells nothing of n1 and warns: No StoreAPIs matched"),
     ],
 )  # fmt: skip
 def test_an_engine_that_does_not_answer_as_one_makes_every_node_silent(answer, status, told):

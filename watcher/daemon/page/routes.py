@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Archive", "Page"]
 MAX_NAME = 100
 MAX_KEPT = 100
+AGAIN_SOON, AGAIN_LATER = 5, 60  # seconds
 
 
 class Page:
@@ -69,6 +70,8 @@ class Page:
     def _run(self, request: Request) -> tuple[str, dict[str, Any]]:
         values = self._scene.run(request.path_params["name"])
         if values is None:
+            if self._scene.expects(request.path_params["name"]):
+                raise HTTPException(503, "the daemon has just started and has not looked at this run yet")
             raise HTTPException(404, "no run of that name is watched")
         return "run.html", values
 
@@ -149,4 +152,7 @@ class Page:
                 raise HTTPException(400, "no such action")
 
     def _problem(self, request: Request, error: HTTPException) -> Response:
-        return self._render.page(request, "problem.html", {"problem": error.detail}, status=error.status_code)
+        """Where something was only looked at, the page tries again by itself: it may hang on a wall."""
+        again = (AGAIN_SOON if error.status_code == 503 else AGAIN_LATER) if request.method == "GET" else None
+        values = {"problem": error.detail, "again_seconds": again}
+        return self._render.page(request, "problem.html", values, status=error.status_code)

@@ -103,6 +103,11 @@ class Scene:
             "snoozes": words.SNOOZES,
         }
 
+    def expects(self, name: str) -> bool:
+        """Whether a run of that name may yet be looked at: it is watched, or nothing was looked at so far."""
+        watched = {run.fold.settings.name for run in self._daemon.runs}
+        return name in watched or self._daemon.health.ticks_count == 0
+
     def incidents(self) -> dict[str, Any]:
         recent, problem = self._recent(limit=200)
         live = _by_weight([one for one in self._incidents() if one.state != "resolved"])

@@ -95,7 +95,15 @@ def test_without_a_run_the_page_tells_what_to_do(tmp_path):
 
 def test_before_the_first_look_it_says_so(tmp_path):
     site = ServedFleet(tmp_path)
-    assert "First look under way" in Browser(site.app).get("/").text
+    browser = Browser(site.app)
+    assert "First look under way" in browser.get("/").text
+    early = browser.get(f"/runs/{RUN}")
+    assert early.status == 503
+    assert "has not looked at this run yet" in early.text
+    assert 'http-equiv="refresh"' in early.text
+    site.play(10)
+    assert browser.get(f"/runs/{RUN}").status == 200
+    assert browser.get("/runs/another").status == 404
     site.close()
 
 
