@@ -108,7 +108,7 @@ install -d -m 755 "$etc"
 unit=runwatch config=runwatch
 if [ "$role" = agent ]; then unit=runwatch-agent config=agent; fi
 if [ ! -e "$etc/$config.yaml" ]; then
-  install -m 644 "$here/$config.example.yaml" "$etc/$config.yaml"
+  sed "s|/etc/runwatch/|$etc/|g" "$here/$config.example.yaml" >"$etc/$config.yaml"
 fi
 if [ "$role" = daemon ] && [ ! -e "$etc/agent.token" ]; then
   (umask 077 && head -c 32 /dev/urandom | base64 >"$etc/agent.token")

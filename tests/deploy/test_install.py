@@ -137,6 +137,7 @@ def test_folders_that_are_given_from_here_are_whole_paths_in_the_unit(install, t
     done = install(tmp_path, "daemon", "--prefix", "opt", "--etc", "etc")
     assert done.returncode == 0, done.stderr
     unit = (tmp_path / "units/runwatch.service").read_text()
+    assert f"token_file: {tmp_path}/etc/agent.token\n" in (tmp_path / "etc/runwatch.yaml").read_text()
     assert f"ExecStart={tmp_path}/opt/bin/runwatch daemon --config {tmp_path}/etc/runwatch.yaml\n" in unit
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from watcher.cli._command import Command, UsageError
 
 log = logging.getLogger(__name__)
+FILES = 65_536  # one connection for each node; a shell allows 1,024
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     import asyncio
-    import resource
 
     from alerts.outbox import JournalError
     from watcher.bind import ListenError, bind
@@ -43,8 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if problems := package_problems():
         raise UsageError("\n".join(problems))
     set_up_logging()
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # one connection for each node; a shell gives 1,024 files
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _allow_files()
     for note in daemon_notes(config):
         log.warning("%s", note)
     clock = SystemClock(config.clock_scale, config.clock_epoch)
@@ -76,6 +75,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _say(address: str) -> None:
     print(f"runwatch daemon listens on {address}", file=sys.stderr, flush=True)
+
+
+def _allow_files() -> None:
+    import resource
+
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        with contextlib.suppress(OSError, ValueError):  # a sandbox may forbid it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 COMMAND = Command("daemon", "the watchdog, on a host apart from the cluster", add_arguments, run, order=21)
