@@ -130,6 +130,6 @@ def _allowed(request: Request, token: Secret) -> bool:
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     try:
         return scheme.lower() == "bearer" and allowed(given.strip(), lines_of(token))
-    except SecretError:
-        log.error("the token file cannot be read: every request is refused")
+    except SecretError as error:
+        log.error("every request is refused: agent.token_file: %s", error)
         return False

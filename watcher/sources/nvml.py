@@ -193,12 +193,15 @@ class NvmlSource:
         return out
 
     def _tell_unsupported(self, gpus: Sequence[GpuReading]) -> None:
-        """Once per GPU and field: who misses a value shall find out why."""
+        """Once per GPU and field, in one line for all that are alike: who misses a value shall find out why."""
+        alike: dict[tuple[str, ...], list[int]] = {}
         for gpu in gpus:
-            new = [name for name in gpu.unsupported if (gpu.uuid, name) not in self._told]
+            new = tuple(name for name in gpu.unsupported if (gpu.uuid, name) not in self._told)
             if new:
                 self._told.update((gpu.uuid, name) for name in new)
-                log.info("gpu %d %s does not support %s", gpu.index, gpu.uuid, ", ".join(new))
+                alike.setdefault(new, []).append(gpu.index)
+        for names, indices in alike.items():
+            log.info("gpu %s does not support %s", ", ".join(map(str, indices)), ", ".join(names))
 
     def _stuck_text(self) -> str:
         seconds = self._clock.monotonic() - self._asked_at

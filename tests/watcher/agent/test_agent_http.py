@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from alerts.secret import Secret
+from alerts.secret import Secret, secret_file
 from watcher.agent.app import Agent
 from watcher.agent.events import EventRing
 from watcher.agent.http import build_app
@@ -33,14 +33,14 @@ def line(seq: int, age: float) -> LogLine:
 Scenario = Callable[[Agent, FakeClock, ClientSession, str], Awaitable[Any]]
 
 
-def with_agent(scenario: Scenario, token: str | None = None) -> None:
+def with_agent(scenario: Scenario, token: str | None = None, secret: Secret | None = None) -> None:
     async def play() -> None:
         clock = FakeClock()
         fleet = Fleet(script=SCRIPTS["deadlock"])
         config = AgentConfig.model_validate({"agent": {"node": fleet.nodes[0]}}).agent
         agent = Agent(config, clock, SimulatedGpus(fleet, fleet.nodes[0], clock, clock.time() - 100), None)
         sock = bind(Listen("127.0.0.1", 0))
-        async with serving(build_app(agent, Secret(token) if token else None), sock), ClientSession() as http:
+        async with serving(build_app(agent, Secret(token) if token else secret), sock), ClientSession() as http:
             await scenario(agent, clock, http, f"http://127.0.0.1:{sock.getsockname()[1]}")
 
     asyncio.run(play())
@@ -163,3 +163,12 @@ def test_a_place_that_is_no_number_is_none_and_everything_is_told(seq):
     ring.add(0.0, line)
     assert [event.seq for event in ring.since(f"s:{seq}", 0.0).events] == [0]
     assert not Inbox(stream="s").follows(f"s:{seq}")
+
+
+def test_a_token_file_that_is_gone_refuses_everybody_and_is_named(tmp_path, caplog):
+    async def scenario(agent, clock, http, url) -> None:
+        async with http.get(url + "/snapshot", headers={"Authorization": "Bearer T"}) as reply:
+            assert reply.status == 401
+
+    with_agent(scenario, secret=secret_file(tmp_path / "gone.token"))
+    assert str(tmp_path / "gone.token") in caplog.text
