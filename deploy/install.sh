@@ -109,6 +109,7 @@ unit=runwatch config=runwatch
 if [ "$role" = agent ]; then unit=runwatch-agent config=agent; fi
 if [ ! -e "$etc/$config.yaml" ]; then
   sed "s|/etc/runwatch/|$etc/|g" "$here/$config.example.yaml" >"$etc/$config.yaml"
+  chmod 644 "$etc/$config.yaml"
 fi
 if [ "$role" = daemon ] && [ ! -e "$etc/agent.token" ]; then
   (umask 077 && head -c 32 /dev/urandom | base64 >"$etc/agent.token")

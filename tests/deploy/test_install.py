@@ -68,7 +68,9 @@ def test_config_token_and_unit_are_there_and_for_nobody_else(daemon_host):
     token = daemon_host / "etc/agent.token"
     assert token.stat().st_mode & 0o777 == 0o640
     assert len(token.read_text().strip()) >= 40
-    assert (daemon_host / "etc/runwatch.yaml").read_text() == (ROOT / "deploy/runwatch.example.yaml").read_text()
+    example = (ROOT / "deploy/runwatch.example.yaml").read_text().replace("/etc/runwatch/", f"{daemon_host}/etc/")
+    assert (daemon_host / "etc/runwatch.yaml").read_text() == example
+    assert (daemon_host / "etc/runwatch.yaml").stat().st_mode & 0o777 == 0o644
     unit = (daemon_host / "units/runwatch.service").read_text()
     assert f"ExecStart={daemon_host}/opt/bin/runwatch daemon --config {daemon_host}/etc/runwatch.yaml\n" in unit
 
