@@ -19,6 +19,9 @@ MAX_SEEN = 100_000
 GAPS = 64  # of a node: enough for a median
 
 
+ADDRESS = re.compile(r"[0-9]+(?:\.[0-9]+){3}|\[?[0-9A-Fa-f]*(?::[0-9A-Fa-f]*){2,}\]?")
+
+
 class NodeNames:
     """Which node a label means: NODE, NODE:PORT or NODE.domain."""
 
@@ -27,7 +30,7 @@ class NodeNames:
         self._known = set(self.nodes)
         shorts: dict[str, list[str]] = defaultdict(list)
         for node in self._known:
-            shorts[node.split(".")[0].lower()].append(node)
+            shorts[_short(node)].append(node)
         self._shorts = set(shorts)
         self._seen: dict[str, str | None] = {}
         self._short = {short: names[0] for short, names in shorts.items() if len(names) == 1}
@@ -41,13 +44,18 @@ class NodeNames:
 
     def _resolve(self, label: str) -> str | None:
         name = label if label in self._known else PORT.sub("", label)
-        return name if name in self._known else self._short.get(name.split(".")[0].lower())
+        return name if name in self._known else self._short.get(_short(name))
 
     def matcher(self, label: str) -> str:
         """A matcher that leaves other nodes out; empty where there are too many to name."""
         names = "|".join(sorted(re.escape(name).replace("\\-", "-") for name in self._shorts))
         text = f'{label}=~"(?i)(?:{names})(?:[.:].*)?"'.replace("\\", "\\\\")
         return text if names and '"' not in names and len(text) <= MAX_MATCHER else ""
+
+
+def _short(name: str) -> str:
+    """Without its domain; an address has none."""
+    return name if ADDRESS.fullmatch(name) else name.split(".")[0].lower()
 
 
 def selector(metric: str, *matchers: str) -> str:
