@@ -147,7 +147,13 @@ def build_app(
         *page.routes(),
         *(route for source in daemon.sources if isinstance(source, Pushed) for route in push_routes(source)),
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _refused, JournalError: _store_failed})
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        told = JSONResponse({"error": error.detail}, status_code=error.status_code, headers=error.headers)
+        return page.refused(request, error) or told
+
+    app = Starlette(routes=routes, exception_handlers={HTTPException: refused, JournalError: _store_failed})
     if token is not None:
         app.add_middleware(BearerToken, token=token, door=page.door)
     else:
@@ -214,11 +220,6 @@ async def _body(request: Request) -> dict[str, Any]:
 
 def _json(value: Any) -> Response:
     return JSONResponse(jsonable(value))
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, status_code=error.status_code)
 
 
 async def _store_failed(request: Request, error: Exception) -> Response:

@@ -151,6 +151,11 @@ class Page:
             case _:
                 raise HTTPException(400, "no such action")
 
+    def refused(self, request: Request, error: HTTPException) -> Response | None:
+        """For a person who asked for a place that is none, say; None for a program."""
+        is_person = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+        return self._problem(request, error) if is_person else None
+
     def _problem(self, request: Request, error: HTTPException) -> Response:
         """Where something was only looked at, the page tries again by itself: it may hang on a wall."""
         again = (AGAIN_SOON if error.status_code == 503 else AGAIN_LATER) if request.method == "GET" else None

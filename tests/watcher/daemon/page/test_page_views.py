@@ -93,6 +93,18 @@ def test_without_a_run_the_page_tells_what_to_do(tmp_path):
     site.close()
 
 
+def test_an_address_that_is_none_is_told_to_a_person_in_words_and_to_a_program_as_json(tmp_path):
+    site = ServedFleet(tmp_path)
+    person, program = Browser(site.app), Browser(site.app, headers={"accept": "*/*"})
+    for path in ("/nowhere", "/static/nothing.css", "/pictures/strip/another"):
+        lost = person.get(path)
+        assert lost.status == program.get(path).status == 404
+        assert "To the runs" in lost.text
+        assert program.get(path).text.startswith('{"error":')
+    assert person.get("/api/incidents/none").text.startswith('{"error":')
+    site.close()
+
+
 def test_before_the_first_look_it_says_so(tmp_path):
     site = ServedFleet(tmp_path)
     browser = Browser(site.app)
